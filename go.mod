@@ -1,0 +1,16 @@
+module github.com/wickerwork/wicker
+
+go 1.27
+
+require (
+	github.com/klauspost/compress v1.20.4 // indirect
+	github.com/linxGnu/grocksdb v1.7.15 // indirect
+	github.com/pierrec/lz4/v4 v4.1.30 // indirect
+	github.com/samber/lo v1.53.0 // indirect
+	github.com/segmentio/kafka-go v0.4.51 // indirect
+	github.com/stretchr/testify v1.12.1 // indirect
+	github.com/twmb/franz-go v1.21.7 // indirect
+	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c // indirect
+	github.com/twmb/franz-go/pkg/kmsg v1.14.0 // indirect
+	golang.org/x/text v0.23.0 // indirect
+)
