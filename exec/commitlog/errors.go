@@ -1,0 +1,103 @@
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Class says what an error means for the one who met it. The set is closed.
+type Class int8
+
+const (
+	// Fatal errors end the process's run: settings, authorization, missing topics, corrupt data.
+	Fatal Class = iota
+	// Retriable errors were retried inside the log until their deadline; trying later may help.
+	Retriable
+	// Abort errors concern the transaction: it is aborted and its input processed again.
+	Abort
+	// Fenced errors say that another producer or member has taken over: the task closes and
+	// comes back, if at all, through the group.
+	Fenced
+)
+
+// String returns the class's name in lower case.
+func (c Class) String() string {
+	switch c {
+	case Fatal:
+		return "fatal"
+	case Retriable:
+		return "retriable"
+	case Abort:
+		return "abort"
+	case Fenced:
+		return "fenced"
+	}
+	return fmt.Sprintf("class(%d)", int8(c))
+}
+
+// Sentinels that an Error wraps where a caller branches on them.
+var (
+	// ErrOffsetOutOfRange: the wanted offset is no longer, or not yet, in the log.
+	ErrOffsetOutOfRange = errors.New("offset out of range")
+	// ErrUnreachable: no broker answered.
+	ErrUnreachable = errors.New("no broker answered")
+	// ErrTooLarge: a record does not fit into a record batch that the broker takes.
+	ErrTooLarge = errors.New("record too large")
+	// ErrClosed: the log, reader, producer or member was closed.
+	ErrClosed = errors.New("closed")
+)
+
+// Error is an error met at the log. It holds no record content.
+type Error struct {
+	// Op is what was being done, for example "produce" or "join group".
+	Op string
+	// Topic and Partition are where; Partition is -1 when it concerns no single one.
+	Topic     string
+	Partition int32
+	// Group, TransactionalID name what it concerned, if anything.
+	Group, TransactionalID string
+	// Code is Kafka's error code and Name its name, 0 and empty when the broker sent none.
+	Code int16
+	Name string
+	// Class is what it means for the caller.
+	Class Class
+	// Err is the cause; it may wrap a sentinel of this package.
+	Err error
+}
+
+// Error returns one line: what was done, where, Kafka's name of the error and the cause.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Op)
+	if e.Topic != "" {
+		b.WriteString(" " + e.Topic)
+		if e.Partition >= 0 {
+			fmt.Fprintf(&b, "/%d", e.Partition)
+		}
+	}
+	if e.Group != "" {
+		fmt.Fprintf(&b, " (group %s)", e.Group)
+	}
+	if e.TransactionalID != "" {
+		fmt.Fprintf(&b, " (transactional id %s)", e.TransactionalID)
+	}
+	if e.Name != "" {
+		fmt.Fprintf(&b, ": %s (%d)", e.Name, e.Code)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ClassOf returns the class of the first Error in err's chain, and Fatal for any other error.
+func ClassOf(err error) Class {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Class
+	}
+	return Fatal
+}

@@ -1,0 +1,220 @@
+package commitlog
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// TopicPartition names one partition of a topic.
+type TopicPartition struct {
+	Topic     string
+	Partition int32
+}
+
+// String returns "topic/partition".
+func (tp TopicPartition) String() string { return fmt.Sprintf("%s/%d", tp.Topic, tp.Partition) }
+
+// Topic is what the cluster says of a topic.
+type Topic struct {
+	Name       string
+	Partitions int
+}
+
+// TopicSpec is a topic to create.
+type TopicSpec struct {
+	Name       string
+	Partitions int
+	// Replication is the number of replicas; -1 leaves it to the broker's default.
+	Replication int
+	// Config holds topic settings by Kafka's names, for example "cleanup.policy".
+	Config map[string]string
+}
+
+// Isolation says what a reader or an end offset sees.
+type Isolation int8
+
+const (
+	// ReadCommitted ends at the last stable offset and leaves out aborted records.
+	ReadCommitted Isolation = iota
+	// ReadUncommitted ends at the high watermark. Reading with it delivers records of open
+	// and aborted transactions; the executor uses it for end offsets only.
+	ReadUncommitted
+)
+
+// Log is a connection to one cluster. It is safe for concurrent use.
+type Log interface {
+	// Topics describes the named topics. Those that do not exist are absent from the result;
+	// it never creates one.
+	Topics(ctx context.Context, names ...string) (map[string]Topic, error)
+
+	// TopicConfigs returns the settings in force (defaults included) of existing topics, by
+	// topic and by Kafka's setting name.
+	TopicConfigs(ctx context.Context, names ...string) (map[string]map[string]string, error)
+
+	// CreateTopics creates the topics and returns when their partitions have leaders. A topic
+	// that exists already is not an error and is left as it is: the caller verifies.
+	CreateTopics(ctx context.Context, specs []TopicSpec) error
+
+	// StartOffsets returns the first offset still in the log, by partition.
+	StartOffsets(ctx context.Context, tps []TopicPartition) (map[TopicPartition]int64, error)
+
+	// EndOffsets returns the offset after the last record: the high watermark with
+	// ReadUncommitted, the last stable offset with ReadCommitted.
+	EndOffsets(ctx context.Context, tps []TopicPartition, iso Isolation) (map[TopicPartition]int64, error)
+
+	// CommittedOffsets returns the group's committed offsets. Partitions without one are
+	// absent from the result.
+	CommittedOffsets(ctx context.Context, group string, tps []TopicPartition) (map[TopicPartition]int64, error)
+
+	// OpenProducer fences earlier producers of the same transactional id (InitProducerId) and
+	// returns one that is ready for its first transaction.
+	OpenProducer(ctx context.Context, cfg ProducerConfig) (Producer, error)
+
+	// OpenReader starts reading. Errors met later end the reader's channel.
+	OpenReader(ctx context.Context, cfg ReaderConfig) (Reader, error)
+
+	// OpenMember makes a member of a consumer group, which joins with its first Join.
+	OpenMember(ctx context.Context, cfg MemberConfig) (Member, error)
+
+	// Close closes what is open. It is idempotent.
+	Close() error
+}
+
+// ProducerConfig describes a transactional producer.
+type ProducerConfig struct {
+	TransactionalID string
+	// TransactionTimeout is how long the broker lets a transaction stay open.
+	TransactionTimeout time.Duration
+	// Compression of record batches: "none" (or empty), "gzip", "snappy", "lz4" or "zstd".
+	Compression string
+	// MaxUnacked bounds the bytes handed over and not yet acknowledged; Produce waits beyond
+	// it. 0 means 8 MiB.
+	MaxUnacked int
+}
+
+// Producer writes the transactions of one task, one after the other.
+//
+// Produce, Commit and Abort are called by one goroutine at a time, and no Produce is called
+// while a Commit runs.
+type Producer interface {
+	// Produce hands a batch to the open transaction, beginning one if none is open, and takes
+	// ownership of it. It returns once the batch is queued: the producer adds the partition to
+	// the transaction, stamps producer id, epoch and sequence, and sends it in the background.
+	// An error is one met by this or an earlier batch of the transaction; the transaction can
+	// then only be aborted.
+	Produce(ctx context.Context, tp TopicPartition, b *Batch) error
+
+	// Commit waits until every batch is acknowledged, adds the consumed offsets under the
+	// group's metadata (KIP-447) and ends the transaction. It returns the offset after the
+	// last record of the transaction, by partition written to. With no batch and no offset it does
+	// nothing. After an error the outcome is as its class says, and the producer must be closed.
+	Commit(ctx context.Context, offsets map[TopicPartition]int64, group GroupMetadata) (map[TopicPartition]int64, error)
+
+	// Abort ends the open transaction so that nothing of it is ever seen. Without an open
+	// transaction it does nothing.
+	Abort(ctx context.Context) error
+
+	// Close releases the producer. An open transaction is left to its timeout or to the next
+	// OpenProducer with the same id. It is idempotent.
+	Close() error
+}
+
+// ReaderConfig describes a reader.
+type ReaderConfig struct {
+	// From holds the partitions to read and the offset of the first record wanted from each.
+	From map[TopicPartition]int64
+	// Isolation is ReadCommitted by default.
+	Isolation Isolation
+	// FetchBytes bounds one fetch of one partition. 0 means 1 MiB. A single larger batch is delivered all the same.
+	FetchBytes int
+	// Ahead bounds the bytes read ahead of the consumer, over all partitions. 0 means 8 MiB.
+	Ahead int
+	// MaxWait bounds how long the broker holds a fetch that finds nothing. 0 means 500 ms.
+	MaxWait time.Duration
+}
+
+// Reader reads partitions from given offsets on, in the background.
+type Reader interface {
+	// Chunks delivers what was read, each partition in order. It is closed after an error and
+	// by Close; Err then tells which.
+	Chunks() <-chan Chunk
+	// Err returns why Chunks was closed, nil after Close.
+	Err() error
+	// Close stops reading and returns when no goroutine is left. It is idempotent.
+	Close() error
+}
+
+// Chunk is a piece of one partition.
+type Chunk struct {
+	TopicPartition
+	// Base is the reader's position before the chunk, Next the one after it. Batches may begin
+	// before Base (Kafka returns whole batches): records below it are not part of the chunk.
+	Base, Next int64
+	// Batches are the data batches in offset order, none of them control or aborted. It may be
+	// empty: the position moved over records that nobody may see.
+	Batches []RecordBatch
+	// Size is the bytes that the chunk occupies.
+	Size int
+	// LogStart, LastStable and HighWatermark are the partition's at the time of the fetch.
+	LogStart, LastStable, HighWatermark int64
+}
+
+// MemberConfig describes a group member.
+type MemberConfig struct {
+	Group string
+	// InstanceID makes the membership static (KIP-345); empty means dynamic.
+	InstanceID string
+	ClientID   string
+	// Protocol is the assignor's name, which all members of a group must share.
+	Protocol string
+	// Topics are subscribed to, in the standard consumer format.
+	Topics []string
+	// SessionTimeout is how long the broker waits for a heartbeat, RebalanceTimeout how long
+	// for members to rejoin. HeartbeatInterval 0 means a third of the session's, at most 3 s.
+	SessionTimeout, RebalanceTimeout, HeartbeatInterval time.Duration
+	// Assign is called on the member that leads the group.
+	Assign Assignor
+}
+
+// Assignor distributes partitions over members: a pure function.
+type Assignor func(members []GroupMember) (map[string][]TopicPartition, error)
+
+// GroupMember is what the leader knows of a member.
+type GroupMember struct {
+	ID         string
+	InstanceID string
+	Topics     []string
+	// Owned is what the member said it held when it joined.
+	Owned []TopicPartition
+	// UserData is what it sent along.
+	UserData []byte
+}
+
+// GroupMetadata identifies a membership within a generation (KIP-447).
+type GroupMetadata struct {
+	Group      string
+	MemberID   string
+	InstanceID string
+	Generation int32
+}
+
+// Assignment is what a member may work on in a generation.
+type Assignment struct {
+	GroupMetadata
+	Partitions []TopicPartition
+}
+
+// Member is a member of a consumer group. Its heartbeats run in the background between a
+// Join and the next one or Close, and wait for nothing (L6).
+type Member interface {
+	// Join joins the group, or joins again, and returns the assignment of the new generation.
+	// owned and userData go to the leader.
+	Join(ctx context.Context, owned []TopicPartition, userData []byte) (Assignment, error)
+	// Rebalance receives a value when the group wants its members to join again, or when this
+	// membership was lost; the latter is no error until Join fails too.
+	Rebalance() <-chan struct{}
+	// Close ends the membership: with leave the group is told (and rebalances at once),
+	// without it the session times out, or a static member comes back. It is idempotent.
+	Close(ctx context.Context, leave bool) error
+}
