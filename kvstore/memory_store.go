@@ -2,6 +2,7 @@ package kvstore
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/wickerwork/wicker/kvstore/internal/gate"
@@ -17,6 +18,7 @@ import (
 type memoryStore struct {
 	name   string
 	gate   *gate.Gate
+	once   sync.Once // of shut
 	forget func(*memoryStore)
 
 	// Counters for Stats, written by the owner.
@@ -210,9 +212,10 @@ func (s *memoryStore) Close() error {
 
 // shut closes without telling the engine.
 func (s *memoryStore) shut() error {
-	if s.gate.Close() {
+	s.once.Do(func() {
+		s.gate.Close()
 		// Nobody is inside any more, and nobody will be.
 		s.items, s.index, s.checkpoints, s.meta = nil, nil, nil, nil
-	}
+	})
 	return nil
 }

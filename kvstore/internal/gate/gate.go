@@ -39,13 +39,11 @@ func (g *Gate) Leave() {
 	}
 }
 
-// Close shuts the gate and waits until everybody has left. It returns true to
-// the one caller that shut it, and false, after the same wait, to later ones.
-func (g *Gate) Close() bool {
-	old := g.state.Or(closing)
-	if old == 0 {
+// Close shuts the gate and waits until everybody has left. Called again it waits
+// in the same way.
+func (g *Gate) Close() {
+	if g.state.Or(closing) == 0 {
 		g.once.Do(func() { close(g.drained) })
 	}
 	<-g.drained
-	return old < closing
 }

@@ -1,0 +1,273 @@
+package kvstoretest
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wickerwork/wicker/kvstore"
+)
+
+// testMetamorphic runs random calls on several stores of one engine, closing and
+// reopening both, and compares every answer with plain maps. The seed is in the
+// name of the subtest; the calls follow from it.
+func testMetamorphic(t *testing.T, s *suite) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			own := *s
+			own.dir = t.TempDir()
+			m := &metamorphic{suite: &own, T: t, rand: rand.New(rand.NewPCG(seed, 1)), stores: map[string]*model{}}
+			m.reopenEngine()
+			for step := range 1500 {
+				m.step = step
+				m.one()
+			}
+			require.NoError(t, m.engine.Close())
+		})
+	}
+}
+
+// content is what a store should hold.
+type content struct {
+	data, meta  map[string]string
+	checkpoints map[string]int64
+}
+
+func newContent() content {
+	return content{data: map[string]string{}, meta: map[string]string{}, checkpoints: map[string]int64{}}
+}
+
+type model struct {
+	content
+	name string
+	st   kvstore.Store // nil while closed
+}
+
+type metamorphic struct {
+	*suite
+	*testing.T
+	rand   *rand.Rand
+	engine kvstore.Engine
+	stores map[string]*model
+	batch  kvstore.Batch
+	step   int
+}
+
+// one makes one random call.
+func (m *metamorphic) one() {
+	md := m.pick()
+	switch p := m.rand.IntN(1000); {
+	case p < 400:
+		m.write(md)
+	case p < 750:
+		m.get(md, m.key())
+	case p < 900:
+		m.scan(md, 0)
+	case p < 930:
+		m.bookkeeping(md)
+	case p < 950:
+		require.NoError(m, md.st.Flush())
+	case p < 980:
+		m.closeStore(md)
+	case p < 985:
+		m.closeStore(md)
+		require.NoError(m, m.engine.DestroyStore(md.name))
+		md.content = newContent()
+	case p < 995:
+		m.names()
+	default:
+		m.reopenEngine()
+	}
+}
+
+// pick returns a random store, opened.
+func (m *metamorphic) pick() *model {
+	name := fmt.Sprint("s", m.rand.IntN(3))
+	md := m.stores[name]
+	if md == nil {
+		md = &model{name: name, content: newContent()}
+		m.stores[name] = md
+	}
+	if md.st == nil {
+		md.st = openStore(m.T, m.engine, name)
+		m.compare(md)
+	}
+	return md
+}
+
+func (m *metamorphic) closeStore(md *model) {
+	require.NoError(m, md.st.Close())
+	m.closed(md)
+}
+
+func (m *metamorphic) closed(md *model) {
+	if md.st = nil; !m.Persistent {
+		md.content = newContent()
+	}
+}
+
+func (m *metamorphic) reopenEngine() {
+	if m.engine != nil {
+		require.NoError(m, m.engine.Close())
+		for _, md := range m.stores {
+			m.closed(md)
+		}
+	}
+	m.engine = m.newEngine(m.T, m.dir)
+	require.NoError(m, m.engine.Open())
+}
+
+// key returns one of few keys, many of them prefixes of others.
+func (m *metamorphic) key() string {
+	const alphabet = "\x00\x01ab\xff"
+	k := make([]byte, m.rand.IntN(4))
+	for i := range k {
+		k[i] = alphabet[m.rand.IntN(len(alphabet))]
+	}
+	return string(k)
+}
+
+func (m *metamorphic) value() string {
+	n := m.rand.IntN(40)
+	if m.rand.IntN(50) == 0 {
+		n = m.rand.IntN(10_000)
+	}
+	v := make([]byte, n)
+	for i := range v {
+		v[i] = byte(m.rand.Uint32())
+	}
+	return string(v)
+}
+
+func (m *metamorphic) write(md *model) {
+	m.batch.Reset()
+	for range m.rand.IntN(12) {
+		k := m.key()
+		switch p := m.rand.IntN(100); {
+		case p < 60:
+			v := m.value()
+			m.batch.Put([]byte(k), []byte(v))
+			md.data[k] = v
+		case p < 90:
+			m.batch.Delete([]byte(k))
+			delete(md.data, k)
+		case p < 95:
+			v := m.value()
+			m.batch.SetMeta(k, []byte(v))
+			md.meta[k] = v
+		default:
+			m.batch.SetCheckpoint(k, int64(m.step))
+			md.checkpoints[k] = int64(m.step)
+		}
+	}
+	require.NoError(m, md.st.Write(&m.batch))
+}
+
+func (m *metamorphic) get(md *model, key string) {
+	got, found, err := md.st.Get([]byte("#"), []byte(key))
+	require.NoError(m, err)
+	want, ok := md.data[key]
+	require.Equal(m, ok, found, "step %d", m.step)
+	require.Equal(m, "#"+want, string(got), "step %d", m.step)
+}
+
+func (m *metamorphic) bookkeeping(md *model) {
+	k := m.key()
+	offset, ok, err := md.st.Checkpoint(k)
+	require.NoError(m, err)
+	want, has := md.checkpoints[k]
+	require.Equal(m, has, ok, "step %d", m.step)
+	require.Equal(m, want, offset, "step %d", m.step)
+	got, ok, err := md.st.Meta(k)
+	require.NoError(m, err)
+	meta, has := md.meta[k]
+	require.Equal(m, has, ok, "step %d", m.step)
+	require.Equal(m, meta, string(got), "step %d", m.step)
+}
+
+// scan checks a random range; its visitor writes, reads and scans.
+func (m *metamorphic) scan(md *model, depth int) {
+	var from, to []byte
+	if m.rand.IntN(4) > 0 {
+		from = []byte(m.key())
+	}
+	if m.rand.IntN(4) > 0 {
+		to = []byte(m.key())
+	}
+	want := between(md.data, from, to)
+	limit := -1
+	if m.rand.IntN(4) == 0 {
+		limit = m.rand.IntN(10)
+	}
+	got := []string{}
+	busy := m.rand.IntN(3) == 0
+	err := md.st.Scan(from, to, func(key, value []byte) error {
+		if limit == 0 {
+			return errStop
+		}
+		limit--
+		got = append(got, string(key), string(value))
+		if busy && m.rand.IntN(5) == 0 {
+			m.write(md)
+			m.get(md, m.key())
+			if depth < 2 && m.rand.IntN(4) == 0 {
+				m.scan(md, depth+1)
+			}
+			last := got[len(got)-2] + got[len(got)-1]
+			require.Equal(m, last, string(key)+string(value), "step %d", m.step)
+		}
+		return nil
+	})
+	if err == errStop {
+		want = want[:len(got)]
+	} else {
+		require.NoError(m, err)
+	}
+	require.Equal(m, want, got, "step %d", m.step)
+}
+
+var errStop = fmt.Errorf("stop")
+
+// between is Scan on a plain map.
+func between(data map[string]string, from, to []byte) []string {
+	pairs := []string{}
+	for _, k := range slices.Sorted(maps.Keys(data)) {
+		if k >= string(from) && (to == nil || k < string(to)) {
+			pairs = append(pairs, k, data[k])
+		}
+	}
+	return pairs
+}
+
+// compare checks all of a store.
+func (m *metamorphic) compare(md *model) {
+	require.Equal(m, between(md.data, nil, nil), scan(m.T, md.st, nil, nil), "step %d", m.step)
+	for name, want := range md.checkpoints {
+		wantCheckpoint(m.T, md.st, name, want)
+	}
+	for name, want := range md.meta {
+		wantMeta(m.T, md.st, name, want)
+	}
+}
+
+// names checks Stores.
+func (m *metamorphic) names() {
+	want := map[string]bool{}
+	for name, md := range m.stores {
+		// A closed store that was destroyed, and so is absent, has no content;
+		// one that is closed and empty may be listed or not.
+		if md.st != nil || m.Persistent && len(md.data) > 0 {
+			want[name] = true
+		}
+	}
+	names, err := m.engine.Stores()
+	require.NoError(m, err)
+	require.True(m, slices.IsSorted(names))
+	for name := range want {
+		require.Contains(m, names, name, "step %d", m.step)
+	}
+}

@@ -1,0 +1,259 @@
+//go:build cgo
+
+package rocksdb
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/linxGnu/grocksdb"
+
+	"github.com/wickerwork/wicker/kvstore"
+	"github.com/wickerwork/wicker/kvstore/internal/gate"
+	"github.com/wickerwork/wicker/kvstore/internal/layout"
+)
+
+// store is one RocksDB with one column family and no write-ahead log: the
+// changelog is that. A batch goes whole into one memtable, memtables are flushed
+// in order, and a flush is published by one manifest record; so a crash loses a
+// suffix of the batches and never part of one (S3, S4).
+type store struct {
+	name   string
+	engine *Engine
+	// gate is shut before the database is closed; who is inside may use it.
+	gate *gate.Gate
+	once sync.Once // of shut
+	// scans is how many Scans are running, nested in each other's visits. The
+	// owner writes it; Close reads it.
+	scans atomic.Int32
+	// held is what the write budget last heard of this store, guarded by
+	// engine.mu.
+	held held
+
+	db     *grocksdb.DB
+	native native
+
+	// Scratch of the owner. buf is nil while a scan uses it.
+	key, spare, buf []byte
+}
+
+const (
+	spareBytes = 1 << 10
+	scanBytes  = 32 << 10
+)
+
+func newStore(name string, e *Engine, db *grocksdb.DB, n native) *store {
+	return &store{name: name, engine: e, gate: gate.New(), db: db, native: n, spare: make([]byte, 0, spareBytes)}
+}
+
+// mark is the value of the format mark: format and name of the store.
+func mark(name string) string { return markPrefix + "1\n" + name }
+
+const markPrefix = "wicker store, format "
+
+// checkMark checks that the database is this store, and marks it if it is new
+// (S12).
+func (s *store) checkMark(path string) (fresh bool, err error) {
+	key := layout.AppendSystem(nil, layout.Format, "")
+	got, found, err := s.native.get(nil, key, nil)
+	if err != nil {
+		return false, err
+	}
+	want := mark(s.name)
+	if found && string(got) == want {
+		return false, nil
+	}
+	foreign := &kvstore.FormatError{Dir: path, Want: strings.ReplaceAll(want, "\n", ", name ")}
+	if found {
+		foreign.Found = "something else"
+		if strings.HasPrefix(string(got), markPrefix) {
+			foreign.Found = strings.ReplaceAll(string(got), "\n", ", name ")
+		}
+		return false, foreign
+	}
+	empty, err := s.native.empty()
+	if err != nil {
+		return false, err
+	}
+	if !empty {
+		foreign.Found = "a RocksDB of something else"
+		return false, foreign
+	}
+	// No flush: lost in a crash, the mark leaves an empty database, which is
+	// marked again.
+	return true, s.native.write(putEncoding(key, want))
+}
+
+// putEncoding is the encoding of a batch (kvstore.Batch) that puts a key as it
+// stands, which no method of Batch does.
+func putEncoding(key []byte, value string) []byte {
+	b := make([]byte, 12, 64)
+	b[8] = 1 // entry
+	b = append(b, 0x01)
+	b = append(binary.AppendUvarint(b, uint64(len(key))), key...)
+	return append(binary.AppendUvarint(b, uint64(len(value))), value...)
+}
+
+func (s *store) closedErr() error { return storeError(s.name, kvstore.ErrClosed) }
+
+// wrap adds the store's name to an error of RocksDB.
+func (s *store) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return storeError(s.name, err)
+}
+
+// Get implements kvstore.Store.
+func (s *store) Get(dst, key []byte) ([]byte, bool, error) {
+	if !s.gate.Enter() {
+		return dst, false, s.closedErr()
+	}
+	defer s.gate.Leave()
+	s.key = layout.AppendData(s.key[:0], key)
+	value, found, err := s.native.get(dst, s.key, s.spare)
+	return value, found, s.wrap(err)
+}
+
+// Scan implements kvstore.Store.
+func (s *store) Scan(from, to []byte, visit func(key, value []byte) error) error {
+	if !s.gate.Enter() {
+		return s.closedErr()
+	}
+	defer s.gate.Leave()
+	s.scans.Add(1)
+	defer s.scans.Add(-1)
+
+	buf := s.buf
+	s.buf = nil
+	if buf == nil {
+		buf = make([]byte, scanBytes)
+	}
+	bounds := layout.AppendData(make([]byte, 0, 64), from)
+	n := len(bounds)
+	if to == nil {
+		bounds = append(bounds, layout.DataEnd)
+	} else {
+		bounds = layout.AppendData(bounds, to)
+	}
+	buf, stop, err := s.native.scan(bounds[:n:n], bounds[n:], buf, visit)
+	if len(buf) <= 4*scanBytes {
+		s.buf = buf
+	}
+	if stop != nil {
+		return stop
+	}
+	return s.wrap(err)
+}
+
+// Write implements kvstore.Store.
+func (s *store) Write(b *kvstore.Batch) error {
+	if !s.gate.Enter() {
+		return s.closedErr()
+	}
+	defer s.gate.Leave()
+	if err := b.Err(); err != nil {
+		return err
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	if err := s.native.write(b.Encoding()); err != nil {
+		return s.wrap(err)
+	}
+	s.engine.wrote(s)
+	return nil
+}
+
+// system reads a value of the store's own.
+func (s *store) system(kind byte, name string) ([]byte, bool, error) {
+	if !s.gate.Enter() {
+		return nil, false, s.closedErr()
+	}
+	defer s.gate.Leave()
+	s.key = layout.AppendSystem(s.key[:0], kind, name)
+	value, found, err := s.native.get([]byte{}, s.key, s.spare)
+	if !found {
+		value = nil
+	}
+	return value, found, s.wrap(err)
+}
+
+// Checkpoint implements kvstore.Store.
+func (s *store) Checkpoint(name string) (int64, bool, error) {
+	value, found, err := s.system(layout.Checkpoint, name)
+	if err != nil || !found {
+		return 0, false, err
+	}
+	offset, err := layout.Offset(value)
+	if err != nil {
+		return 0, false, s.wrap(fmt.Errorf("checkpoint %q: %w: %w", name, err, kvstore.ErrCorrupt))
+	}
+	return offset, true, nil
+}
+
+// Meta implements kvstore.Store.
+func (s *store) Meta(name string) ([]byte, bool, error) { return s.system(layout.Meta, name) }
+
+// Flush implements kvstore.Store.
+func (s *store) Flush() error {
+	if !s.gate.Enter() {
+		return s.closedErr()
+	}
+	defer s.gate.Leave()
+	return s.wrap(s.flush())
+}
+
+func (s *store) flush() error {
+	if err := s.db.Flush(s.engine.shared.wait); err != nil {
+		return fmt.Errorf("flush: %w", statusError(err.Error()))
+	}
+	return nil
+}
+
+// Stats implements kvstore.Store. Entries is RocksDB's estimate, which counts an
+// overwritten key more than once until files are merged, and DiskBytes lags
+// behind by what is not flushed.
+func (s *store) Stats() (kvstore.Stats, error) {
+	if !s.gate.Enter() {
+		return kvstore.Stats{}, s.closedErr()
+	}
+	defer s.gate.Leave()
+	_, all := s.native.memory()
+	keys, _ := s.db.GetIntProperty("rocksdb.estimate-num-keys")
+	disk, _ := s.db.GetIntProperty("rocksdb.live-sst-files-size")
+	return kvstore.Stats{
+		Entries:     max(0, int64(keys)-1), // the format mark
+		MemoryBytes: all,
+		DiskBytes:   int64(disk),
+	}, nil
+}
+
+// Close implements kvstore.Store.
+func (s *store) Close() error {
+	if s.scans.Load() > 0 {
+		return storeError(s.name, fmt.Errorf("close during a scan: %w", kvstore.ErrInUse))
+	}
+	return s.shut()
+}
+
+// shut closes the database once; others wait for that.
+func (s *store) shut() error {
+	var err error
+	s.once.Do(func() {
+		s.gate.Close()
+		err = s.wrap(s.flush())
+		s.free()
+		s.engine.released(s)
+	})
+	return err
+}
+
+// free gives up the database without a flush of ours.
+func (s *store) free() {
+	s.native.destroy()
+	s.db.Close()
+}
