@@ -1,0 +1,2 @@
+// Package codec turns typed keys and values into the bytes of Kafka records and back.
+package codec
