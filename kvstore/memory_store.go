@@ -30,7 +30,7 @@ type memoryStore struct {
 	// The rest is touched inside the gate only, by the owner.
 	items       map[string]*item
 	index       *ordered // nil until the first Scan
-	checkpoints map[string]int64
+	checkpoints map[string]*int64
 	meta        map[string][]byte
 }
 
@@ -50,7 +50,7 @@ func newMemoryStore(name string, forget func(*memoryStore)) *memoryStore {
 		gate:        gate.New(),
 		forget:      forget,
 		items:       map[string]*item{},
-		checkpoints: map[string]int64{},
+		checkpoints: map[string]*int64{},
 		meta:        map[string][]byte{},
 	}
 }
@@ -112,7 +112,12 @@ func (s *memoryStore) Write(b *Batch) error {
 			if err != nil {
 				return err
 			}
-			s.checkpoints[string(key)] = offset
+			if at := s.checkpoints[string(key)]; at != nil {
+				*at = offset
+			} else {
+				first := offset
+				s.checkpoints[string(key)] = &first
+			}
 		case OpMeta:
 			s.meta[string(key)] = append([]byte{}, value...)
 		}
@@ -124,7 +129,7 @@ func (s *memoryStore) put(key, value []byte) {
 	old := s.items[string(key)]
 	if old != nil && s.scans.Load() == 0 {
 		s.bytes.Add(int64(len(value) - len(old.value)))
-		if 2*len(value) < cap(old.value) {
+		if c := cap(old.value); c > 64 && 2*len(value) < c {
 			old.value = nil // do not hold much more than the data
 		}
 		old.value = append(old.value[:0], value...)
@@ -165,8 +170,11 @@ func (s *memoryStore) Checkpoint(name string) (int64, bool, error) {
 		return 0, false, s.closedErr()
 	}
 	defer s.gate.Leave()
-	offset, ok := s.checkpoints[name]
-	return offset, ok, nil
+	at := s.checkpoints[name]
+	if at == nil {
+		return 0, false, nil
+	}
+	return *at, true, nil
 }
 
 // Meta implements Store.
