@@ -39,5 +39,8 @@ func (e *Engine) Stores() ([]string, error) { return nil, errNotOpen }
 // DestroyStore implements kvstore.Engine.
 func (e *Engine) DestroyStore(string) error { return errNotOpen }
 
+// MemoryBytes returns 0.
+func (e *Engine) MemoryBytes() int64 { return 0 }
+
 // Close implements kvstore.Engine.
 func (e *Engine) Close() error { return nil }

@@ -27,8 +27,9 @@ type reader struct {
 	woken  chan struct{} // holds a value when there may be more
 	closed chan struct{}
 	done   chan struct{} // closed when the goroutine is gone
-	err    error         // set before out is closed
-	ended  bool          // guarded by the cluster's mu: closed is closed
+	// Guarded by the cluster's mu.
+	err   error
+	ended bool // closed is closed
 }
 
 // readerPart is a partition and the position in it. Only the goroutine moves it.
@@ -90,12 +91,9 @@ func (r *reader) Chunks() <-chan commitlog.Chunk { return r.out }
 
 // Err implements [commitlog.Reader].
 func (r *reader) Err() error {
-	select {
-	case <-r.done:
-		return r.err
-	default:
-		return nil
-	}
+	r.log.c.mu.Lock()
+	defer r.log.c.mu.Unlock()
+	return r.err
 }
 
 // Close implements [commitlog.Reader].
@@ -119,16 +117,17 @@ func (r *reader) wake() {
 }
 
 func (r *reader) run() {
-	r.err = r.deliver()
+	err := r.deliver()
 	c := r.log.c
 	c.mu.Lock()
+	r.err = err
 	for _, rp := range r.parts {
 		delete(rp.p.readers, r)
 	}
 	delete(r.log.readers, r)
 	c.mu.Unlock()
-	close(r.done) // before out, so that Err answers as soon as the channel is seen closed
 	close(r.out)
+	close(r.done)
 }
 
 func (r *reader) deliver() error {

@@ -33,7 +33,13 @@ func readerClose(e *env) {
 	s.next()
 	require.NoError(e, s.r.Close())
 	require.NoError(e, s.r.Close())
-	for range s.r.Chunks() { // what was read ahead may still come; then it is closed
+	for closed := false; !closed; { // what was read ahead may still be there
+		select {
+		case _, ok := <-s.r.Chunks():
+			closed = !ok
+		default:
+			require.FailNow(e, "Chunks is open after Close")
+		}
 	}
 	require.NoError(e, s.r.Err())
 }

@@ -1,0 +1,238 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wickerwork/wicker/exec/commitlog"
+	"github.com/wickerwork/wicker/exec/kafkalog"
+	"github.com/wickerwork/wicker/ops"
+	"github.com/wickerwork/wicker/topology"
+)
+
+// App is one instance of a plan: a process that runs some of its tasks. Make one with New.
+type App struct {
+	plan *topology.Plan
+	cfg  Config
+	log  commitlog.Log
+	// ctx is Run's; batchBytes, holdBytes, pool, partitions and tasks are set before tasks run and not changed after.
+	ctx        context.Context
+	batchBytes int
+	holdBytes  int
+	pool       *commitlog.Pool
+	partitions map[string]int // by topic, internal ones included
+	tasks      []taskSpec
+	// taskCount is the number of tasks that this process runs, at least 1: memory is shared out by it.
+	taskCount atomic.Int32
+	started   atomic.Bool
+	mu        struct {
+		sync.Mutex
+		stats  Stats
+		askers map[string]*ops.Asker
+		tasks  []*task
+	}
+}
+
+// taskSpec is a task that the plan has on this cluster.
+type taskSpec struct {
+	sub       *topology.Subtopology
+	partition int32
+	inputs    []commitlog.TopicPartition
+}
+
+// New checks the config and returns an instance that is ready to run. It does no I/O.
+func New(plan *topology.Plan, cfg Config) (*App, error) {
+	if plan == nil {
+		return nil, &ConfigError{Err: errors.New("plan is nil: did Build return an error?")}
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	a := &App{plan: plan, cfg: cfg.withDefaults(plan.Name())}
+	a.batchBytes = min(512<<10, a.cfg.MaxRecordBytes)
+	a.holdBytes = 8 << 20
+	a.pool = commitlog.NewPool(a.batchBytes + 4096)
+	a.mu.stats = newStats()
+	a.mu.askers = map[string]*ops.Asker{}
+	a.taskCount.Store(1)
+	return a, nil
+}
+
+// Run runs the plan until ctx ends or something fails that only a person can mend, and
+// returns nil in the first case. It is New followed by App.Run.
+func Run(ctx context.Context, plan *topology.Plan, cfg Config) error {
+	a, err := New(plan, cfg)
+	if err != nil {
+		return fmt.Errorf("wicker: %w", err)
+	}
+	return a.Run(ctx)
+}
+
+// Run runs the instance: it checks the topics, creates the internal ones, joins the group
+// and processes what is assigned to it, until ctx ends. It then commits what it has processed, within
+// DrainTimeout, and returns nil. It returns an error early when a record cannot be processed
+// (a *RecordError), when topics are not as planned (a *TopicsError), or when the cluster refuses what
+// no retry mends. An App runs once.
+func (a *App) Run(ctx context.Context) error {
+	if a.started.Swap(true) {
+		return fmt.Errorf("wicker: %s: Run was called before: an App runs once", a.plan.Name())
+	}
+	if err := a.run(ctx); err != nil {
+		return fmt.Errorf("wicker: %s: %w", a.plan.Name(), err)
+	}
+	return nil
+}
+
+// Stats returns what the instance has done so far. It may be called from any goroutine.
+func (a *App) Stats() Stats {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.mu.stats.clone()
+	for _, t := range a.mu.tasks {
+		switch taskState(t.at.Load()) {
+		case fencing, restoring:
+			s.Restoring++
+		case running, draining:
+			s.Tasks++
+		}
+	}
+	return s
+}
+
+func (a *App) run(ctx context.Context) (err error) {
+	a.ctx = ctx
+	if err := a.cfg.State.Open(); err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := a.cfg.State.Close(); err == nil && cerr != nil {
+			err = cerr
+		}
+	}()
+	if a.log = a.cfg.Log; a.log == nil {
+		a.log, err = kafkalog.Open(ctx, kafkalog.Config{Brokers: a.cfg.Brokers, ClientID: a.cfg.ClientID,
+			TLS: a.cfg.TLS, SASL: a.cfg.SASL, Logger: a.cfg.Logger})
+		if err != nil {
+			return ended(ctx, err)
+		}
+		defer func() {
+			if cerr := a.log.Close(); err == nil && cerr != nil {
+				err = cerr
+			}
+		}()
+	}
+	if err := a.prepareTopics(ctx); err != nil {
+		return ended(ctx, err)
+	}
+	return a.runGroup(ctx)
+}
+
+// ended turns an error that ctx's end has caused into nil.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
+		return nil
+	}
+	return err
+}
+
+// inputs returns the partitions that a task reads: those of its number, of each source that has as many.
+func (a *App) inputs(sub *topology.Subtopology, partition int32) []commitlog.TopicPartition {
+	var tps []commitlog.TopicPartition
+	for _, topic := range sub.Sources {
+		if int(partition) < a.partitions[topic] {
+			tps = append(tps, commitlog.TopicPartition{Topic: topic, Partition: partition})
+		}
+	}
+	return tps
+}
+
+// asker returns the process's asker for a Memo.
+func (a *App) asker(name string, concurrency int) *ops.Asker {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	k := a.mu.askers[name]
+	if k == nil {
+		k = ops.NewAsker(concurrency)
+		a.mu.askers[name] = k
+	}
+	return k
+}
+
+// startTasks starts the tasks whose inputs are all assigned.
+func (a *App) startTasks(as commitlog.Assignment, failed chan<- *task) []*task {
+	assigned := map[commitlog.TopicPartition]bool{}
+	for _, tp := range as.Partitions {
+		assigned[tp] = true
+	}
+	var tasks []*task
+	for _, spec := range a.tasks {
+		mine := len(spec.inputs) > 0
+		for _, tp := range spec.inputs {
+			mine = mine && assigned[tp]
+		}
+		if mine {
+			tasks = append(tasks, newTask(a, spec.sub, spec.partition, as.GroupMetadata))
+		}
+	}
+	a.taskCount.Store(int32(max(1, len(tasks))))
+	a.mu.Lock()
+	a.mu.tasks = tasks
+	a.mu.stats.Rebalances++
+	a.mu.Unlock()
+	for _, t := range tasks {
+		go func() {
+			t.run()
+			if t.err != nil {
+				failed <- t
+			}
+		}()
+	}
+	return tasks
+}
+
+// stopTasks lets the tasks finish in order, and after DrainTimeout not in order. One that has not
+// ended after as long again is in a function that does not return, and is left to itself.
+// It returns the tasks' errors joined.
+func (a *App) stopTasks(tasks []*task) error {
+	for _, t := range tasks {
+		t.stop()
+	}
+	var errs []error
+	late := 0
+	timer := time.NewTimer(a.cfg.DrainTimeout)
+	defer timer.Stop()
+	for i := 0; i < len(tasks); {
+		t := tasks[i]
+		select {
+		case <-t.done:
+			if t.err != nil {
+				errs = append(errs, t.err)
+			}
+			i++
+			continue
+		default:
+		}
+		select {
+		case <-t.done:
+		case <-timer.C:
+			if late++; late > 1 {
+				errs = append(errs, fmt.Errorf("task %s does not end: %w", t.id, ErrDrainTimeout))
+				i++
+				timer.Reset(0)
+				continue
+			}
+			for _, t := range tasks {
+				t.cancel(ErrDrainTimeout)
+			}
+			timer.Reset(a.cfg.DrainTimeout + time.Second)
+		}
+	}
+	a.mu.Lock()
+	a.mu.tasks = nil
+	a.mu.Unlock()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,86 @@
+package exec
+
+import (
+	"runtime/debug"
+
+	"github.com/wickerwork/wicker/ops"
+)
+
+// maxQueued is how many chunks a task holds for each of its partitions, beside what its
+// reader reads ahead.
+const maxQueued = 2
+
+// full says whether the task holds enough input.
+func (in *input) full() bool {
+	n := 0
+	for _, s := range in.sources {
+		n += len(s.queue)
+	}
+	return n >= maxQueued*len(in.sources)
+}
+
+// room says whether another batch may be processed: while a transaction is being committed
+// the next one's output stays in memory, up to a bound.
+func (t *task) room() bool {
+	return t.inflight == nil || t.heldBytes+t.out.open < t.app.holdBytes
+}
+
+// batch processes up to MaxBatch records, lowest timestamp first over the task's topics,
+// and lets those that wait at gates go on (E2). It returns how many were taken. An error is a
+// *RecordError unless the input itself is broken.
+func (t *task) batch() (n int, err error) {
+	m := &t.env.meta
+	defer func() {
+		if r := recover(); r != nil {
+			err = t.recordError(&ops.PanicError{Value: ops.PanicText(r), Stack: debug.Stack()})
+		}
+	}()
+	single := len(t.in.sources) == 1
+	for n < t.app.cfg.MaxBatch {
+		var s *source
+		if single {
+			s = t.in.sources[0]
+			ok, err := s.peek()
+			if err != nil {
+				return n, err
+			}
+			if !ok {
+				break
+			}
+		} else if s, err = t.in.next(); err != nil {
+			return n, err
+		} else if s == nil {
+			break
+		}
+		r := &s.head
+		m.Topic, m.Partition, m.Offset = s.tp.Topic, s.tp.Partition, r.Offset
+		m.Timestamp, m.Headers, m.HeaderCount = r.Timestamp, r.Headers, r.HeaderCount
+		if err := s.emit(r.Key, r.Value); err != nil {
+			return n, t.recordError(err)
+		}
+		s.take()
+		n++
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	if t.opened.IsZero() {
+		t.opened = t.app.cfg.Clock.Now()
+	}
+	for _, g := range t.env.gates {
+		if err := g.Flush(); err != nil {
+			return n, t.recordError(err)
+		}
+	}
+	return n, nil
+}
+
+// recordError adds to an error the record that was in process and the operator it was in.
+func (t *task) recordError(err error) error {
+	m := &t.env.meta
+	e := &RecordError{Topic: m.Topic, Partition: m.Partition, Offset: m.Offset, Err: err}
+	if m.At != nil {
+		e.Operator = m.At.String()
+	}
+	return e
+}

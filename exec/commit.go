@@ -1,0 +1,156 @@
+package exec
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/wickerwork/wicker/exec/commitlog"
+)
+
+// The commit sequence. Each step is where a crash may fall; what then holds is said with it.
+//
+//	C1  outputs of the open transaction are sent     crash: the next owner's fence aborts them
+//	C2  changelog records, one a changed key         crash: the same
+//	C3  positions go along as the group's offsets    crash: the same
+//	C4  EndTxn                                       crash before: aborted; after: committed, all or nothing
+//	C5  the engine gets values and checkpoint        crash before: the changelog's tail is replayed
+//
+// C1 to C3 are done by the task's goroutine, C4 beside it while it processes the next
+// transaction, whose batches are held until C4 is known to have succeeded. C5 follows at
+// most FlushInterval later, in one batch for all transactions since (E4).
+
+type commitResult struct {
+	ends map[commitlog.TopicPartition]int64
+	err  error
+}
+
+// due says whether the open transaction closes now, and if not in how long it will.
+func (t *task) due(now time.Time) (bool, time.Duration) {
+	if t.opened.IsZero() || t.inflight != nil {
+		return false, 0
+	}
+	if t.state.dirtyBytes() > t.state.limit/2 {
+		return true, 0
+	}
+	at := t.opened.Add(t.app.cfg.CommitInterval)
+	if !t.in.buffered() && t.in.idle() {
+		if early := t.closedAt.Add(t.app.cfg.IdleCommitInterval); early.Before(at) {
+			at = early
+		}
+	}
+	if wait := at.Sub(now); wait > 0 {
+		return false, wait
+	}
+	return true, 0
+}
+
+// closeTransaction does C1 to C3 and starts C4. No transaction may be in flight.
+func (t *task) closeTransaction(now time.Time) error {
+	if err := t.out.flush(); err != nil { // C1
+		return err
+	}
+	stamp := now.UnixMilli()
+	err := t.state.seal(func(st *store, key string, value []byte) error { // C2
+		t.keyBuf = append(t.keyBuf[:0], key...)
+		if err := t.changelog.topic(st.spec.Changelog, t.app.partitions[st.spec.Changelog]).write(t.partition, stamp, t.keyBuf, value, nil, 0); err != nil {
+			return fmt.Errorf("store %s: %w", st.spec.Name, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := t.changelog.flush(); err != nil {
+		return err
+	}
+	offsets := t.in.offsets() // C3
+	result := make(chan commitResult, 1)
+	t.inflight, t.opened, t.closedAt = result, time.Time{}, now
+	ctx, producer, group := t.ctx, t.producer, t.group
+	go func() { // C4
+		ends, err := producer.Commit(ctx, offsets, group)
+		result <- commitResult{ends, err}
+	}()
+	return nil
+}
+
+// send hands a batch to the producer, or holds it while a transaction is being committed.
+func (t *task) send(tp commitlog.TopicPartition, b *commitlog.Batch) error {
+	if t.inflight != nil {
+		t.held = append(t.held, heldBatch{tp, b})
+		t.heldBytes += len(b.Buf)
+		return nil
+	}
+	return t.producer.Produce(t.ctx, tp, b)
+}
+
+// committed takes the outcome of C4. On success the state in flight is committed, and what was held is sent.
+func (t *task) committed(r commitResult) error {
+	if r.err != nil {
+		t.inflight = nil
+		return r.err
+	}
+	t.inflight = nil
+	t.commits++
+	t.state.committed(r.ends, t.partition)
+	for _, h := range t.held {
+		if err := t.producer.Produce(t.ctx, h.tp, h.b); err != nil {
+			return err
+		}
+	}
+	clear(t.held)
+	t.held, t.heldBytes = t.held[:0], 0
+	return nil
+}
+
+// dropHeld drops what was held for a transaction that will not come.
+func (t *task) dropHeld() {
+	for _, h := range t.held {
+		h.b.Release()
+	}
+	clear(t.held)
+	t.held, t.heldBytes = t.held[:0], 0
+}
+
+// flushState does C5 when it is time for it, or memory wants it, or it must be now.
+func (t *task) flushState(now time.Time, must bool) error {
+	if t.inflight != nil || t.state.pendingBytes == 0 {
+		return nil
+	}
+	if !must && now.Sub(t.flushedAt) < t.app.cfg.FlushInterval && t.state.pendingBytes < t.state.limit/4 {
+		return nil
+	}
+	t.flushedAt = now
+	if err := t.state.flush(); err != nil {
+		return err
+	}
+	t.countEntries()
+	return nil
+}
+
+// countEntries notes how many keys the stores have.
+func (t *task) countEntries() {
+	if s, err := t.db.Stats(); err == nil {
+		t.entries = s.Entries
+	}
+}
+
+// drainTransactions commits what has been processed and nothing else.
+func (t *task) drainTransactions() error {
+	for t.inflight != nil || !t.opened.IsZero() {
+		if t.inflight == nil {
+			if err := t.closeTransaction(t.app.cfg.Clock.Now()); err != nil {
+				return err
+			}
+		}
+		select {
+		case r := <-t.inflight:
+			if err := t.committed(r); err != nil {
+				return err
+			}
+		case <-t.ctx.Done():
+			return ErrDrainTimeout
+		}
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package exec
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"time"
+
+	"github.com/wickerwork/wicker/exec/commitlog"
+	"github.com/wickerwork/wicker/exec/kafkalog"
+	"github.com/wickerwork/wicker/kvstore"
+)
+
+// Config is how and where a plan runs. The zero value of a field is its default; Brokers is
+// the only one that must be set.
+type Config struct {
+	// Brokers are the addresses, host:port, of some brokers of the cluster.
+	Brokers []string
+	// ClientID names this process in the brokers' logs. Default: the plan's name.
+	ClientID string
+	// TLS, if not nil, encrypts all connections; it is cloned, not changed.
+	TLS *tls.Config
+	// SASL authenticates all connections if its Mechanism is set: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+	SASL kafkalog.SASL
+
+	// InstanceID makes this process's membership of the group static (KIP-345): restarted
+	// within SessionTimeout it gets its tasks back without a rebalance, and at once. It must be
+	// unique in the group. Default: empty, dynamic membership.
+	InstanceID string
+	// StayInGroup keeps the membership when Run ends, to come back within SessionTimeout.
+	// Static members always stay. Default: dynamic members leave, which hands their tasks over at once.
+	StayInGroup bool
+	// SessionTimeout is how long the group waits for a silent member. Default 45 s.
+	SessionTimeout time.Duration
+	// RebalanceTimeout is how long the group waits for its members to join again. Default 60 s.
+	RebalanceTimeout time.Duration
+
+	// State is the engine of local state; Run opens and closes it. Default: memory, which is
+	// restored from the changelog at each start.
+	State kvstore.Engine
+	// StateMemory bounds the bytes of state that this process keeps decoded from its engine:
+	// values of recently used keys, and changes that are not in the engine yet. It does not
+	// count what the engine takes itself. Default 256 MiB, at least 1 MiB.
+	StateMemory int64
+	// FlushInterval is how often committed state goes to the engine with its checkpoint. A
+	// process that is killed replays what its changelogs got since. Default 1 s.
+	FlushInterval time.Duration
+
+	// CommitInterval is how long a transaction stays open under load; it closes earlier when
+	// there is nothing more to read. Default 100 ms.
+	CommitInterval time.Duration
+	// IdleCommitInterval is the least time between two transactions of a task that close early
+	// because there is nothing more to read: it bounds what a light but steady load costs.
+	// Default 10 ms, at most CommitInterval; negative means none.
+	IdleCommitInterval time.Duration
+	// TransactionTimeout is how long the brokers let a transaction stay open. Default 60 s.
+	TransactionTimeout time.Duration
+	// MaxBatch is how many records a task processes in one go, and from how many Memo gathers
+	// its questions. Default 500.
+	MaxBatch int
+	// MaxRecordBytes is the largest record written, with its headers. Default 1,000,000, what
+	// brokers take by default.
+	MaxRecordBytes int
+	// Compression of what is written: "none", "gzip", "snappy", "lz4" or "zstd". Default none.
+	Compression string
+	// DrainTimeout bounds what ending takes: finishing the batch in hand, committing, closing.
+	// What is not finished by then is aborted. Default 10 s.
+	DrainTimeout time.Duration
+
+	// Replication is the replica count of the topics that Run creates. Default -1, the broker's default.
+	Replication int
+
+	// Logger takes what happens. Default: nothing is logged.
+	Logger *slog.Logger
+	// Log runs the plan on another log than Kafka, as testkit does. Run does not close it.
+	// Brokers, TLS and SASL are then not used.
+	Log commitlog.Log
+	// Clock tells the time. Default: the system's.
+	Clock Clock
+}
+
+// Clock tells the time. It is safe for concurrent use.
+type Clock interface {
+	Now() time.Time
+	// NewTimer returns a timer that sends once on its channel after d.
+	NewTimer(d time.Duration) Timer
+}
+
+// Timer is a time.Timer of a Clock.
+type Timer interface {
+	C() <-chan time.Time
+	Reset(d time.Duration)
+	Stop()
+}
+
+type systemClock struct{}
+
+func (systemClock) Now() time.Time { return time.Now() }
+func (systemClock) NewTimer(d time.Duration) Timer {
+	return systemTimer{time.NewTimer(d)}
+}
+
+type systemTimer struct{ t *time.Timer }
+
+func (t systemTimer) C() <-chan time.Time   { return t.t.C }
+func (t systemTimer) Reset(d time.Duration) { t.t.Reset(d) }
+func (t systemTimer) Stop()                 { t.t.Stop() }
+
+var instanceIDPattern = regexp.MustCompile(`^[a-zA-Z0-9._-]{0,249}$`)
+
+// withDefaults returns c with its zero fields set.
+func (c Config) withDefaults(app string) Config {
+	def(&c.ClientID, app)
+	def(&c.SessionTimeout, 45*time.Second)
+	def(&c.RebalanceTimeout, 60*time.Second)
+	def(&c.StateMemory, 256<<20)
+	def(&c.FlushInterval, time.Second)
+	def(&c.CommitInterval, 100*time.Millisecond)
+	def(&c.IdleCommitInterval, min(10*time.Millisecond, c.CommitInterval))
+	def(&c.TransactionTimeout, 60*time.Second)
+	def(&c.MaxBatch, 500)
+	def(&c.MaxRecordBytes, 1_000_000)
+	def(&c.Compression, "none")
+	def(&c.DrainTimeout, 10*time.Second)
+	def(&c.Replication, -1)
+	if c.State == nil {
+		c.State = kvstore.NewMemory()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Clock == nil {
+		c.Clock = systemClock{}
+	}
+	return c
+}
+
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate reports every field whose value cannot work, joined.
+func (c Config) Validate() error {
+	d := c.withDefaults("app")
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(len(c.Brokers) > 0 || c.Log != nil, "Brokers (none) must name at least one host:port")
+	check(instanceIDPattern.MatchString(c.InstanceID), "InstanceID (%q) must be at most 249 of a-z, A-Z, 0-9, '.', '_', '-'", c.InstanceID)
+	check(d.SessionTimeout >= 100*time.Millisecond, "SessionTimeout (%v) must be >= 100ms", d.SessionTimeout)
+	check(d.RebalanceTimeout >= 100*time.Millisecond, "RebalanceTimeout (%v) must be >= 100ms", d.RebalanceTimeout)
+	check(d.StateMemory >= 1<<20, "StateMemory (%d) must be >= %d", d.StateMemory, 1<<20)
+	check(d.FlushInterval > 0, "FlushInterval (%v) must be > 0", d.FlushInterval)
+	check(d.CommitInterval > 0, "CommitInterval (%v) must be > 0", d.CommitInterval)
+	check(d.TransactionTimeout >= time.Second, "TransactionTimeout (%v) must be >= 1s", d.TransactionTimeout)
+	check(d.CommitInterval <= d.TransactionTimeout/2, "CommitInterval (%v) must be <= half of TransactionTimeout (%v)", d.CommitInterval, d.TransactionTimeout)
+	check(d.IdleCommitInterval <= d.CommitInterval, "IdleCommitInterval (%v) must be <= CommitInterval (%v)", d.IdleCommitInterval, d.CommitInterval)
+	check(d.MaxBatch >= 1, "MaxBatch (%d) must be >= 1", d.MaxBatch)
+	check(d.MaxRecordBytes >= 1024 && d.MaxRecordBytes <= 1<<30, "MaxRecordBytes (%d) must be from 1024 to %d", d.MaxRecordBytes, 1<<30)
+	check(d.DrainTimeout > 0, "DrainTimeout (%v) must be > 0", d.DrainTimeout)
+	check(d.Replication == -1 || d.Replication >= 1 && d.Replication <= 32767, "Replication (%d) must be -1 or from 1 to 32767", d.Replication)
+	switch d.Compression {
+	case "none", "gzip", "snappy", "lz4", "zstd":
+	default:
+		check(false, "Compression (%q) must be none, gzip, snappy, lz4 or zstd", d.Compression)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return &ConfigError{Err: err}
+	}
+	return nil
+}

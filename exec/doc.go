@@ -1,0 +1,44 @@
+// Package exec runs a plan: it turns sub-topologies into tasks, and each task into a chain of
+// Kafka transactions over local state.
+//
+//	err := exec.Run(ctx, plan, exec.Config{Brokers: []string{"localhost:9092"}})
+//
+// A task is one partition of one sub-topology. It takes what is buffered of its partitions in
+// batches of up to Config.MaxBatch records, runs the operators, and closes a transaction every
+// Config.CommitInterval, or as soon as there is nothing more to read. The transaction holds
+// the outputs, the changelog records of the state that changed and the positions consumed; after
+// it has committed, the state goes to the engine together with its checkpoint.
+//
+// What this package is not: a client for Kafka (the log it runs on is a [commitlog.Log]; exec/kafkalog is
+// Kafka's), nor a store (see package kvstore).
+//
+// # Guarantees
+//
+//   - E1 Nothing that a user's function emits leaves outside the task's transaction.
+//   - E2 Outputs keep input order within a task, whatever ran at the same time.
+//   - E3 A task's transactional id is <app>-<sub-topology>-<partition>, and its producer is
+//     opened, which fences every earlier owner, before its state is restored.
+//   - E4 The engine is never ahead of the committed changelog: state goes to it after the
+//     commit, in one batch with the checkpoint. After any crash the changelog's tail makes it exact.
+//   - E5 Restore reads by position to the end captured after the fence.
+//   - E6 Positions are contiguous; a reader that skips stops the task.
+//   - E7 An offset that is no longer in the log is an error, never a silent reset.
+//   - E9 All reads are read_committed.
+//   - E10 An error or a panic of a user's function ends Run with the record's coordinates
+//     (a [RecordError]), and nothing of the open transaction is committed. Only the broker's own passing errors are retried.
+//   - E11 When its context ends, Run finishes the batch in hand, commits, and returns within
+//     about twice Config.DrainTimeout, unless a user's function does not return.
+//
+// Delivery is exactly once for what stays in Kafka: outputs, state and positions. Readers
+// must read with isolation.level=read_committed.
+//
+// # Several instances
+//
+// Instances of one plan share its tasks through the consumer group named as the plan. A
+// rebalance stops all tasks of an instance, which commit first, and starts those it is assigned.
+//
+// # Concurrency
+//
+// One goroutine owns a task. [App.Run] owns all goroutines; none outlives it. Lock order: App.mu is the only
+// lock of the package and is never held across a call out of it.
+package exec

@@ -1,0 +1,133 @@
+package exec
+
+import (
+	"fmt"
+
+	"github.com/wickerwork/wicker/exec/commitlog"
+	"github.com/wickerwork/wicker/ops"
+)
+
+// input holds what was read for one task and not processed yet, by partition, and the
+// positions that its next commit may carry. It belongs to the task's goroutine.
+type input struct {
+	sources []*source
+	// stats is the records taken so far.
+	taken int64
+}
+
+// source is one partition of a task's input.
+type source struct {
+	tp   commitlog.TopicPartition
+	emit ops.Emit[[]byte, []byte]
+	// queue are the chunks behind the one that cur walks.
+	queue []commitlog.Chunk
+	chunk commitlog.Chunk
+	cur   commitlog.Cursor
+	head  commitlog.Record
+	ready bool // head holds the next record
+	// arrived is where the next chunk must begin, position the offset after the last record
+	// taken, and after what lies behind it that nobody may see.
+	arrived, position int64
+	// committed is the position of the last commit that was handed to the producer.
+	committed int64
+	// stable is the last stable offset as last heard of.
+	stable int64
+	taken  int64
+}
+
+// add queues a chunk. Its position must follow the one before (E6).
+func (in *input) add(c commitlog.Chunk) error {
+	for _, s := range in.sources {
+		if s.tp != c.TopicPartition {
+			continue
+		}
+		if c.Base != s.arrived {
+			return fmt.Errorf("topic %s partition %d: read on at offset %d, want %d: positions must be contiguous", c.Topic, c.Partition, c.Base, s.arrived)
+		}
+		s.arrived, s.stable = c.Next, c.LastStable
+		s.queue = append(s.queue, c)
+		return nil
+	}
+	return fmt.Errorf("topic %s partition %d: read but not asked for", c.Topic, c.Partition)
+}
+
+// peek makes s.head the next record of the partition, if one is there.
+func (s *source) peek() (bool, error) {
+	for !s.ready {
+		if s.cur.Next(&s.head) {
+			s.ready = true
+			break
+		}
+		if err := s.cur.Err(); err != nil {
+			return false, fmt.Errorf("topic %s partition %d: %w", s.tp.Topic, s.tp.Partition, err)
+		}
+		s.position = max(s.position, s.chunk.Next)
+		if len(s.queue) == 0 {
+			s.chunk = commitlog.Chunk{Next: s.position}
+			s.cur.Reset(&s.chunk)
+			return false, nil
+		}
+		s.chunk = s.queue[0]
+		s.queue[0] = commitlog.Chunk{}
+		if s.queue = s.queue[1:]; len(s.queue) == 0 {
+			s.queue = nil
+		}
+		s.cur.Reset(&s.chunk)
+	}
+	return true, nil
+}
+
+// next picks the partition whose next record has the lowest timestamp, nil if there is none.
+// The record is in the partition's head until take.
+func (in *input) next() (*source, error) {
+	var best *source
+	for _, s := range in.sources {
+		ok, err := s.peek()
+		if err != nil {
+			return nil, err
+		}
+		if ok && (best == nil || s.head.Timestamp < best.head.Timestamp) {
+			best = s
+		}
+	}
+	return best, nil
+}
+
+// take moves the partition's position behind its head.
+func (s *source) take() {
+	s.ready = false
+	s.position = s.head.Offset + 1
+	s.taken++
+}
+
+// buffered says whether a record may be there.
+func (in *input) buffered() bool {
+	for _, s := range in.sources {
+		if s.ready || s.position < s.arrived {
+			return true
+		}
+	}
+	return false
+}
+
+// idle says whether everything that may be read has been taken, as far as was heard.
+func (in *input) idle() bool {
+	for _, s := range in.sources {
+		if s.position < s.stable {
+			return false
+		}
+	}
+	return true
+}
+
+// offsets returns the positions to commit, by partition, and notes them as committed.
+func (in *input) offsets() map[commitlog.TopicPartition]int64 {
+	m := make(map[commitlog.TopicPartition]int64, len(in.sources))
+	for _, s := range in.sources {
+		if s.position != s.committed {
+			m[s.tp] = s.position
+			s.committed = s.position
+		}
+	}
+	return m
+}

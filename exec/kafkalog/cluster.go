@@ -1,0 +1,290 @@
+package kafkalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+
+	"github.com/wickerwork/wicker/exec/commitlog"
+)
+
+// noLeader is the id of the leader of a partition that has none at the moment.
+const noLeader = int32(-1)
+
+// cluster knows the brokers and who leads what. What it knows may be out of date: brokers
+// answer NOT_LEADER_OR_FOLLOWER then, and the caller refreshes. It is safe for concurrent use.
+type cluster struct {
+	cfg   *Config
+	conns *pool // shared by the calls that hold a connection for short only
+
+	mu         sync.Mutex // guards what follows
+	brokers    map[int32]string
+	controller int32
+	leaders    map[commitlog.TopicPartition]int32
+}
+
+func newCluster(cfg *Config) *cluster {
+	c := &cluster{cfg: cfg, controller: noLeader, brokers: map[int32]string{}, leaders: map[commitlog.TopicPartition]int32{}}
+	c.conns = c.newPool()
+	return c
+}
+
+// addr returns a broker's address, if it is known.
+func (c *cluster) addr(id int32) (string, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a, ok := c.brokers[id]
+	return a, ok
+}
+
+// leader returns who leads tp as far as is known, noLeader if nobody.
+func (c *cluster) leader(tp commitlog.TopicPartition) int32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if id, ok := c.leaders[tp]; ok {
+		return id
+	}
+	return noLeader
+}
+
+// forget drops what is known of a partition's leader.
+func (c *cluster) forget(tp commitlog.TopicPartition) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.leaders, tp)
+}
+
+// locate returns the leaders of tps, asking the cluster if one is unknown. A partition without
+// a leader is an error.
+func (c *cluster) locate(ctx context.Context, tps []commitlog.TopicPartition) (map[int32][]commitlog.TopicPartition, error) {
+	var missing []string
+	for _, tp := range tps {
+		if c.leader(tp) == noLeader && !slices.Contains(missing, tp.Topic) {
+			missing = append(missing, tp.Topic)
+		}
+	}
+	if len(missing) > 0 {
+		if _, err := c.refresh(ctx, missing); err != nil {
+			return nil, err
+		}
+	}
+	by := make(map[int32][]commitlog.TopicPartition)
+	for _, tp := range tps {
+		id := c.leader(tp)
+		if id == noLeader {
+			return nil, at(kafkaErr("find leader", inCall, codeLeaderNotAvailable), tp)
+		}
+		by[id] = append(by[id], tp)
+	}
+	return by, nil
+}
+
+// refresh asks any broker about the topics and remembers brokers and leaders. The first topic
+// with an error is returned as one; UNKNOWN_TOPIC_OR_PARTITION among them.
+func (c *cluster) refresh(ctx context.Context, topics []string) (*metadata.Response, error) {
+	res, err := c.describe(ctx, topics)
+	if err != nil {
+		return nil, err
+	}
+	for i := range res.Topics {
+		if e := kafkaErr("describe topic", inCall, res.Topics[i].ErrorCode); e != nil {
+			e.Topic = res.Topics[i].Name
+			return nil, e
+		}
+	}
+	return res, nil
+}
+
+// describe is refresh without looking at the topics' errors.
+func (c *cluster) describe(ctx context.Context, topics []string) (*metadata.Response, error) {
+	if topics == nil {
+		topics = []string{} // null would ask for all of them
+	}
+	msg, err := c.anyBroker(ctx, &metadata.Request{TopicNames: topics, AllowAutoTopicCreation: false})
+	if err != nil {
+		return nil, err
+	}
+	res := msg.(*metadata.Response)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.controller = res.ControllerID
+	c.brokers = make(map[int32]string, len(res.Brokers))
+	for _, b := range res.Brokers {
+		c.brokers[b.NodeID] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+	}
+	for _, t := range res.Topics {
+		for _, p := range t.Partitions {
+			tp := commitlog.TopicPartition{Topic: t.Name, Partition: p.PartitionIndex}
+			if _, alive := c.brokers[p.LeaderID]; alive {
+				c.leaders[tp] = p.LeaderID
+			} else {
+				delete(c.leaders, tp)
+			}
+		}
+	}
+	return res, nil
+}
+
+// anyBroker sends req to the first broker that answers: known ones, then the configured
+// addresses. If none does, the error names each and what it said.
+func (c *cluster) anyBroker(ctx context.Context, req protocol.Message) (protocol.Message, error) {
+	c.mu.Lock()
+	ids := make([]int32, 0, len(c.brokers))
+	addrs := map[string]bool{}
+	for id, a := range c.brokers {
+		ids = append(ids, id)
+		addrs[a] = true
+	}
+	c.mu.Unlock()
+	slices.Sort(ids)
+	var tried []string
+	var last error
+	ask := func(get func() (*conn, error)) (protocol.Message, error) {
+		cn, err := get()
+		if err != nil {
+			return nil, err
+		}
+		return cn.roundTrip(ctx, req)
+	}
+	note := func(addr string, err error) (stop bool) {
+		tried, last = append(tried, addr), err
+		return ctx.Err() != nil || classify(err) == commitlog.Fatal
+	}
+	for _, id := range ids {
+		addr, _ := c.addr(id)
+		msg, err := ask(func() (*conn, error) { return c.conns.get(ctx, id) })
+		if err == nil {
+			return msg, nil
+		}
+		if note(addr, err) {
+			return nil, err
+		}
+	}
+	for _, addr := range c.cfg.Brokers {
+		if addrs[addr] {
+			continue
+		}
+		msg, err := ask(func() (*conn, error) { return c.conns.dialSeed(ctx, addr) })
+		if err == nil {
+			return msg, nil
+		}
+		if note(addr, err) {
+			return nil, err
+		}
+	}
+	if ce, ok := errors.AsType[*connError](last); ok {
+		last = ce.err
+	}
+	return nil, &connError{addr: strings.Join(tried, ", "), err: last}
+}
+
+// anyController sends req to the controller, or to any broker if it is not known.
+func (c *cluster) anyController(ctx context.Context, req protocol.Message) (protocol.Message, error) {
+	c.mu.Lock()
+	id := c.controller
+	_, ok := c.brokers[id]
+	c.mu.Unlock()
+	if !ok {
+		return c.anyBroker(ctx, req)
+	}
+	cn, err := c.conns.get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return cn.roundTrip(ctx, req)
+}
+
+// pool keeps one connection per broker. Whoever must not wait behind others' requests has a
+// pool of its own: a broker works on one request of a connection at a time. It is safe for
+// concurrent use.
+type pool struct {
+	cluster *cluster
+
+	mu     sync.Mutex // guards what follows
+	slots  map[string]*slot
+	closed bool
+}
+
+type slot struct {
+	mu sync.Mutex // held while dialling
+	c  *conn
+}
+
+func (c *cluster) newPool() *pool { return &pool{cluster: c, slots: map[string]*slot{}} }
+
+// get returns the connection to a broker, dialling if there is none that works.
+func (p *pool) get(ctx context.Context, id int32) (*conn, error) {
+	addr, ok := p.cluster.addr(id)
+	if !ok {
+		return nil, &connError{addr: fmt.Sprintf("with id %d", id), err: errors.New("not in the cluster's metadata")}
+	}
+	return p.open(ctx, strconv.Itoa(int(id)), addr)
+}
+
+// dialSeed returns the connection to one of the configured addresses.
+func (p *pool) dialSeed(ctx context.Context, addr string) (*conn, error) {
+	return p.open(ctx, "seed "+addr, addr)
+}
+
+func (p *pool) open(ctx context.Context, key, addr string) (*conn, error) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, &commitlog.Error{Op: "connect", Partition: -1, Err: commitlog.ErrClosed}
+	}
+	s := p.slots[key]
+	if s == nil {
+		s = &slot{}
+		p.slots[key] = s
+	}
+	p.mu.Unlock()
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.c != nil && s.c.alive() && s.c.addr == addr && !s.c.aged() {
+		return s.c, nil
+	}
+	if s.c != nil {
+		// An aged connection ends with what is in flight on it; the calls are repeated.
+		s.c.close()
+		s.c = nil
+	}
+	cn, err := dial(ctx, p.cluster.cfg, addr)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	closed := p.closed
+	p.mu.Unlock()
+	if closed {
+		cn.close()
+		return nil, &commitlog.Error{Op: "connect", Partition: -1, Err: commitlog.ErrClosed}
+	}
+	s.c = cn
+	return cn, nil
+}
+
+// close closes every connection and refuses new ones.
+func (p *pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	slots := p.slots
+	p.slots = nil
+	p.mu.Unlock()
+	for _, s := range slots {
+		s.mu.Lock()
+		if s.c != nil {
+			s.c.close()
+			s.c = nil
+		}
+		s.mu.Unlock()
+	}
+}

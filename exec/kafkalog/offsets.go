@@ -1,0 +1,217 @@
+package kafkalog
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/listoffsets"
+
+	"github.com/wickerwork/wicker/exec/commitlog"
+)
+
+// Kafka's timestamps that ask for an end of the log.
+const (
+	timestampLatest   = -1
+	timestampEarliest = -2
+)
+
+// StartOffsets implements commitlog.Log.
+func (l *Log) StartOffsets(ctx context.Context, tps []commitlog.TopicPartition) (map[commitlog.TopicPartition]int64, error) {
+	return l.listOffsets(ctx, "start offsets", tps, timestampEarliest, commitlog.ReadUncommitted)
+}
+
+// EndOffsets implements commitlog.Log.
+func (l *Log) EndOffsets(ctx context.Context, tps []commitlog.TopicPartition, iso commitlog.Isolation) (map[commitlog.TopicPartition]int64, error) {
+	return l.listOffsets(ctx, "end offsets", tps, timestampLatest, iso)
+}
+
+func (l *Log) listOffsets(ctx context.Context, op string, tps []commitlog.TopicPartition, timestamp int64, iso commitlog.Isolation) (map[commitlog.TopicPartition]int64, error) {
+	offsets := make(map[commitlog.TopicPartition]int64, len(tps))
+	left := slices.Clone(tps)
+	err := l.retry(ctx, op, func(ctx context.Context) error {
+		by, err := l.cluster.locate(ctx, left)
+		if err != nil {
+			return err
+		}
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		var failed error
+		for id, tps := range by {
+			wg.Go(func() {
+				got, err := l.listOffsetsOf(ctx, op, id, tps, timestamp, iso)
+				mu.Lock()
+				defer mu.Unlock()
+				for tp, o := range got {
+					offsets[tp] = o
+				}
+				if err != nil && (failed == nil || classify(err) == commitlog.Fatal) {
+					failed = err
+				}
+			})
+		}
+		wg.Wait()
+		left = slices.DeleteFunc(left, func(tp commitlog.TopicPartition) bool { _, ok := offsets[tp]; return ok })
+		if failed == nil && len(left) > 0 {
+			failed = at(message(kafkaErr(op, inCall, codeLeaderNotAvailable), "the broker did not answer for it"), left[0])
+		}
+		return failed
+	})
+	if err != nil {
+		return nil, err
+	}
+	return offsets, nil
+}
+
+// listOffsetsOf asks one leader. What it returns is good even if there is an error, which is
+// then the first partition's; leaders of partitions that failed are forgotten.
+func (l *Log) listOffsetsOf(ctx context.Context, op string, id int32, tps []commitlog.TopicPartition, timestamp int64, iso commitlog.Isolation) (map[commitlog.TopicPartition]int64, error) {
+	req := &listoffsets.Request{ReplicaID: -1, IsolationLevel: isolationLevel(iso)}
+	for topic, partitions := range byTopic(tps) {
+		t := listoffsets.RequestTopic{Topic: topic}
+		for _, p := range partitions {
+			t.Partitions = append(t.Partitions, listoffsets.RequestPartition{Partition: p, CurrentLeaderEpoch: -1, Timestamp: timestamp})
+		}
+		req.Topics = append(req.Topics, t)
+	}
+	var msg protocol.Message
+	cn, err := l.cluster.conns.get(ctx, id)
+	if err == nil {
+		msg, err = cn.roundTrip(ctx, req)
+	}
+	if err != nil {
+		for _, tp := range tps {
+			l.cluster.forget(tp)
+		}
+		return nil, err
+	}
+	got := make(map[commitlog.TopicPartition]int64, len(tps))
+	var failed error
+	for _, t := range msg.(*listoffsets.Response).Topics {
+		for _, p := range t.Partitions {
+			tp := commitlog.TopicPartition{Topic: t.Topic, Partition: p.Partition}
+			if e := kafkaErr(op, inCall, p.ErrorCode); e != nil {
+				l.cluster.forget(tp)
+				if failed == nil {
+					failed = at(e, tp)
+				}
+				continue
+			}
+			got[tp] = p.Offset
+		}
+	}
+	return got, failed
+}
+
+// isolationLevel is Kafka's number of an isolation.
+func isolationLevel(iso commitlog.Isolation) int8 {
+	if iso == commitlog.ReadCommitted {
+		return 1
+	}
+	return 0
+}
+
+func byTopic(tps []commitlog.TopicPartition) map[string][]int32 {
+	m := make(map[string][]int32)
+	for _, tp := range tps {
+		m[tp.Topic] = append(m[tp.Topic], tp.Partition)
+	}
+	return m
+}
+
+// CommittedOffsets implements commitlog.Log. It waits for offsets that an open transaction
+// has pending (KIP-447): they are committed or gone when it returns.
+func (l *Log) CommittedOffsets(ctx context.Context, group string, tps []commitlog.TopicPartition) (map[commitlog.TopicPartition]int64, error) {
+	if len(tps) == 0 {
+		return map[commitlog.TopicPartition]int64{}, nil
+	}
+	const op = "committed offsets"
+	key := coordinatorKey{groupCoordinator, group}
+	var offsets map[commitlog.TopicPartition]int64
+	err := l.retry(ctx, op, func(ctx context.Context) error {
+		cn, err := l.coords.conn(ctx, l.cluster.conns, key)
+		if err != nil {
+			return err
+		}
+		v, err := cn.version(protocol.OffsetFetch)
+		if err != nil {
+			return err
+		}
+		frame, err := cn.exchange(ctx, appendOffsetFetch(nil, v, cn.clientID, group, byTopic(tps)), cn.timeout)
+		if err == nil {
+			offsets, err = readOffsetFetch(op, frame[frameHeader:])
+		}
+		if err != nil {
+			l.coords.lost(key, err)
+			if e, ok := err.(*commitlog.Error); ok {
+				e.Group = group
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return offsets, nil
+}
+
+// appendOffsetFetch encodes OffsetFetch v7, the first that can wait for stable offsets.
+// kafka-go's message ends at v5.
+func appendOffsetFetch(b []byte, version int16, clientID, group string, topics map[string][]int32) []byte {
+	b = appendHeader(b, protocol.OffsetFetch, version, clientID)
+	b = append(b, 0) // no tagged fields in the header
+	b = appendCompactString(b, group)
+	b = binary.AppendUvarint(b, uint64(len(topics))+1)
+	for topic, partitions := range topics {
+		b = appendCompactString(b, topic)
+		b = binary.AppendUvarint(b, uint64(len(partitions))+1)
+		for _, p := range partitions {
+			b = binary.BigEndian.AppendUint32(b, uint32(p))
+		}
+		b = append(b, 0)
+	}
+	b = append(b, 1, 0) // require stable; no tagged fields
+	finish(b, len(b))
+	return b
+}
+
+// readOffsetFetch decodes the body of an answer to OffsetFetch v7.
+func readOffsetFetch(op string, body []byte) (map[commitlog.TopicPartition]int64, error) {
+	offsets := make(map[commitlog.TopicPartition]int64)
+	r := wireReader{b: body}
+	r.tags()
+	r.int32() // throttle time
+	var failed *commitlog.Error
+	for range r.compactArray(3) {
+		topic := string(r.compactString())
+		for range r.compactArray(20) {
+			tp := commitlog.TopicPartition{Topic: topic, Partition: r.int32()}
+			offset := r.int64()
+			r.int32() // leader epoch
+			r.compactString()
+			code := r.int16()
+			r.tags()
+			if e := kafkaErr(op, inCall, code); e != nil && failed == nil {
+				failed = at(e, tp)
+			}
+			if offset >= 0 {
+				offsets[tp] = offset
+			}
+		}
+		r.tags()
+	}
+	code := r.int16()
+	if err := r.err(); err != nil {
+		return nil, &commitlog.Error{Op: op, Partition: -1, Class: commitlog.Retriable, Err: fmt.Errorf("decoding: %w", err)}
+	}
+	if e := kafkaErr(op, inCall, code); e != nil {
+		return nil, e
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	return offsets, nil
+}

@@ -1,0 +1,273 @@
+package exec
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/wickerwork/wicker/exec/commitlog"
+	"github.com/wickerwork/wicker/kvstore"
+	"github.com/wickerwork/wicker/topology"
+)
+
+// entryOverhead is what an entry costs beside its key and value: struct, map slot, ring slot.
+const entryOverhead = 160
+
+// state is the stores of one task: the engine's store below, and above it in memory what the
+// engine may not have yet. It belongs to the task's goroutine.
+//
+// A value travels down in four steps, and the engine is never ahead of the committed changelog (E4):
+//
+//	open       written by the transaction in process (entry.dirty)
+//	in flight  written by the transaction that is being committed (entry.inflight)
+//	pending    committed, not in the engine yet (entry.pending)
+//	clean      as the engine has it; evicted when memory is short
+//
+// An entry may be in several steps at once: base then holds the value that the open
+// transaction began with, which is the one in flight or pending.
+type state struct {
+	db     kvstore.Store
+	stores []*store
+	// limit bounds the bytes of entries, as far as entries that the engine does not have allow.
+	limit, used int64
+	// pendingBytes is the part of used that flush would write.
+	pendingBytes int64
+	// openBytes is the size of the entries that the open transaction has changed.
+	openBytes int64
+	batch        kvstore.Batch
+	ring         []*entry // every entry, in the order the eviction hand visits
+	hand         int
+}
+
+// store is one named store of a task. It implements ops.Store.
+type store struct {
+	*state
+	spec    topology.StoreSpec
+	prefix  []byte
+	entries map[string]*entry
+	last    *entry // the entry looked up last
+	dirty   []*entry
+	// inflight are the entries that the transaction being committed has changed.
+	inflight []*entry
+	pending  []*entry
+	dbKey    []byte
+	dbValue  []byte
+	// checkpoint is the offset after the last committed changelog record.
+	checkpoint int64
+}
+
+// entry is one key. Values are immutable: a write replaces the slice.
+type entry struct {
+	key       string
+	cur, base []byte
+	slot      int // in ring
+	store     *store
+	dirty     bool
+	inflight  bool
+	pending   bool
+	used      bool // since the hand last passed
+}
+
+func newState(db kvstore.Store, specs []topology.StoreSpec, limit int64) *state {
+	s := &state{db: db, limit: limit}
+	for _, spec := range specs {
+		st := &store{state: s, spec: spec, entries: map[string]*entry{}}
+		st.prefix = append(binary.AppendUvarint(nil, uint64(len(spec.Name))), spec.Name...)
+		s.stores = append(s.stores, st)
+	}
+	return s
+}
+
+// store returns the store of that name, nil if there is none.
+func (s *state) store(name string) *store {
+	for _, st := range s.stores {
+		if st.spec.Name == name {
+			return st
+		}
+	}
+	return nil
+}
+
+// Get implements ops.Store.
+func (s *store) Get(key []byte) ([]byte, error) {
+	e, err := s.lookup(key)
+	if err != nil {
+		return nil, err
+	}
+	return e.cur, nil
+}
+
+// Put implements ops.Store.
+func (s *store) Put(key, value []byte) error {
+	e, err := s.lookup(key)
+	if err != nil {
+		return err
+	}
+	if !e.dirty {
+		e.dirty, e.base = true, e.cur
+		s.dirty = append(s.dirty, e)
+		s.openBytes += int64(len(key) + len(value) + entryOverhead)
+	}
+	s.used += int64(len(value) - len(e.cur))
+	if value == nil {
+		e.cur = nil
+		return nil
+	}
+	e.cur = append(make([]byte, 0, len(value)), value...)
+	return nil
+}
+
+// lookup returns the key's entry, from the engine if memory does not have it. A key without a value has an
+// entry too, so that it is looked for once.
+func (s *store) lookup(key []byte) (*entry, error) {
+	if e := s.last; e != nil && e.key == string(key) {
+		return e, nil
+	}
+	e := s.entries[string(key)]
+	if e == nil {
+		value, found, err := s.db.Get(s.dbValue[:0], s.toDB(key))
+		if err != nil {
+			return nil, fmt.Errorf("store %s: %w", s.spec.Name, err)
+		}
+		e = &entry{key: string(key), store: s}
+		if found {
+			e.cur = append(make([]byte, 0, len(value)), value...)
+			s.dbValue = value
+		}
+		s.entries[e.key] = e
+		e.slot = len(s.ring)
+		s.ring = append(s.ring, e)
+		s.used += int64(len(e.key) + len(e.cur) + entryOverhead)
+		if s.used > s.limit {
+			s.evict(e)
+		}
+	}
+	e.used = true
+	s.last = e
+	return e, nil
+}
+
+func (s *store) toDB(key []byte) []byte {
+	s.dbKey = append(append(s.dbKey[:0], s.prefix...), key...)
+	return s.dbKey
+}
+
+// evict drops clean entries other than keep, those not used since the hand last passed
+// first, until memory is below its limit or the hand has been around twice.
+func (s *state) evict(keep *entry) {
+	for steps := 2 * len(s.ring); steps > 0 && s.used > s.limit; steps-- {
+		if s.hand >= len(s.ring) {
+			s.hand = 0
+		}
+		e := s.ring[s.hand]
+		switch {
+		case e == keep || e.dirty || e.inflight || e.pending:
+			s.hand++
+		case e.used:
+			e.used = false
+			s.hand++
+		default:
+			last := s.ring[len(s.ring)-1]
+			s.ring[e.slot], last.slot = last, e.slot
+			s.ring = s.ring[:len(s.ring)-1]
+			delete(e.store.entries, e.key)
+			if e.store.last == e {
+				e.store.last = nil
+			}
+			s.used -= int64(len(e.key) + len(e.cur) + entryOverhead)
+		}
+	}
+}
+
+// seal ends the open transaction on the state's side: what it changed, compared with what was
+// committed before, is in flight from now on and handed to visit, one final value a key
+// (TX-12); a key that came back to its old value is not. Nothing may be in flight already.
+func (s *state) seal(visit func(st *store, key string, value []byte) error) error {
+	for _, st := range s.stores {
+		for _, e := range st.dirty {
+			changed := !bytes.Equal(e.cur, e.base) || (e.cur == nil) != (e.base == nil)
+			e.dirty, e.base = false, nil
+			if !changed {
+				continue
+			}
+			e.inflight = true
+			st.inflight = append(st.inflight, e)
+			if err := visit(st, e.key, e.cur); err != nil {
+				return err
+			}
+		}
+		clear(st.dirty)
+		st.dirty = st.dirty[:0]
+	}
+	s.openBytes = 0
+	return nil
+}
+
+// committed notes that the transaction in flight has committed; ends holds the offset after
+// its last record by partition.
+func (s *state) committed(ends map[commitlog.TopicPartition]int64, partition int32) {
+	for _, st := range s.stores {
+		for _, e := range st.inflight {
+			e.inflight = false
+			if !e.pending {
+				e.pending = true
+				st.pending = append(st.pending, e)
+				s.pendingBytes += int64(len(e.key) + len(e.cur) + entryOverhead)
+			}
+		}
+		clear(st.inflight)
+		st.inflight = st.inflight[:0]
+		if end, ok := ends[commitlog.TopicPartition{Topic: st.spec.Changelog, Partition: partition}]; ok {
+			st.checkpoint = end
+		}
+	}
+}
+
+// flush writes what is committed to the engine, with the checkpoints, in one batch (E4).
+// Nothing may be in flight.
+func (s *state) flush() error {
+	s.batch.Reset()
+	for _, st := range s.stores {
+		for _, e := range st.pending {
+			value := e.cur
+			if e.dirty {
+				value = e.base
+			}
+			e.pending = false
+			if value == nil {
+				s.batch.Delete(st.toDB([]byte(e.key)))
+			} else {
+				s.batch.Put(st.toDB([]byte(e.key)), value)
+			}
+		}
+		if len(st.pending) > 0 {
+			s.batch.SetCheckpoint(st.spec.Changelog, st.checkpoint)
+		}
+		clear(st.pending)
+		st.pending = st.pending[:0]
+	}
+	s.pendingBytes = 0
+	if s.batch.Len() == 0 {
+		return nil
+	}
+	if err := s.db.Write(&s.batch); err != nil {
+		return fmt.Errorf("write state: %w", err)
+	}
+	if s.used > s.limit {
+		s.evict(nil)
+	}
+	return nil
+}
+
+// anyInflight says whether a transaction's state waits for its outcome.
+func (s *state) anyInflight() bool {
+	for _, st := range s.stores {
+		if len(st.inflight) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// dirtyBytes estimates what the open transaction has changed.
+func (s *state) dirtyBytes() int64 { return s.openBytes }

@@ -1,0 +1,367 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/wickerwork/wicker/exec/commitlog"
+	"github.com/wickerwork/wicker/kvstore"
+	"github.com/wickerwork/wicker/topology"
+)
+
+// taskState is where a task is in its life:
+//
+//	fencing -> restoring -> running -> draining -> closed
+//	   |           |           |          |
+//	   +-----------+-----------+----------+-------> failed
+type taskState int32
+
+const (
+	fencing   taskState = iota // InitProducerId: earlier owners can no longer commit
+	restoring                  // the changelog's tail goes into the stores
+	running                    // batches and transactions
+	draining                   // asked to stop: commits what it has processed
+	closed                     // everything given up, all of it committed
+	failed                     // given up with an error; what was open is aborted
+)
+
+// String returns the state's name.
+func (s taskState) String() string {
+	return [...]string{"fencing", "restoring", "running", "draining", "closed", "failed"}[s]
+}
+
+// transitions lists the states that may follow each.
+var transitions = map[taskState][]taskState{
+	fencing:   {restoring, failed, closed},
+	restoring: {running, failed, closed},
+	running:   {draining, failed},
+	draining:  {closed, failed},
+}
+
+// task is one partition of one sub-topology. Its goroutine owns it: stores, offsets,
+// producer, operators. What others touch is said at the field.
+type task struct {
+	app       *App
+	sub       *topology.Subtopology
+	partition int32
+	id        string // <app>-<sub-topology>-<partition>: transactional id, and name of its store
+	log       *slog.Logger
+
+	// ctx ends when the task must stop without finishing; cancel is called by the app.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	// drain is closed by the app to ask for an orderly end, done by the task when nothing of it is left.
+	drain, done chan struct{}
+	err         error        // set before done is closed
+	at          atomic.Int32 // taskState: written by the task, read by anyone
+
+	group    commitlog.GroupMetadata
+	producer commitlog.Producer
+	reader   commitlog.Reader
+	db       kvstore.Store
+	state    *state
+	env      env
+	in       input
+	out      outputs
+	// changelog is where state.seal writes; apart from out, since it is no output of the user's.
+	changelog outputs
+
+	// opened is when the open transaction took its first record, zero if it has none.
+	opened time.Time
+	// closedAt is when the last transaction closed, flushedAt when state went to the engine last.
+	closedAt, flushedAt time.Time
+	// inflight delivers the outcome of the transaction being committed, nil if there is none.
+	inflight chan commitResult
+	// held are the batches of the open transaction that wait for the one in flight, heldBytes their size.
+	held      []heldBatch
+	heldBytes int
+	keyBuf    []byte
+
+	published                  published
+	commits, restored, entries int64
+}
+
+type heldBatch struct {
+	tp commitlog.TopicPartition
+	b  *commitlog.Batch
+}
+
+// taskID names a task: its transactional id and its local store.
+func taskID(app, sub string, partition int32) string {
+	return app + "-" + sub + "-" + strconv.Itoa(int(partition))
+}
+
+func newTask(app *App, sub *topology.Subtopology, partition int32, group commitlog.GroupMetadata) *task {
+	t := &task{app: app, sub: sub, partition: partition, id: taskID(app.plan.Name(), sub.Name, partition), group: group,
+		drain: make(chan struct{}), done: make(chan struct{})}
+	t.log = app.cfg.Logger.With("task", t.id)
+	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(app.ctx))
+	t.env.t = t
+	t.out = outputs{pool: app.pool, batchBytes: app.batchBytes, maxRecord: app.cfg.MaxRecordBytes, send: t.send}
+	t.changelog = outputs{pool: app.pool, batchBytes: app.batchBytes, maxRecord: app.cfg.MaxRecordBytes, send: t.send}
+	return t
+}
+
+// become moves the task to another state.
+func (t *task) become(s taskState) {
+	from := taskState(t.at.Load())
+	for _, ok := range transitions[from] {
+		if ok == s {
+			t.at.Store(int32(s))
+			t.log.Debug("task", "state", s.String(), "from", from.String())
+			return
+		}
+	}
+	panic(fmt.Sprintf("wicker: task %s from %s to %s", t.id, from, s)) // a bug of this package: no input leads here
+}
+
+// run is the task's goroutine.
+func (t *task) run() {
+	defer close(t.done)
+	err := t.start()
+	if err == nil {
+		t.become(running)
+		err = t.loop()
+	} else if t.drained() {
+		err = nil // nothing was processed yet: there is nothing to lose
+	}
+	t.err = t.close(err)
+	t.publish()
+	t.cancel(nil)
+}
+
+// drained says whether the task was asked to end in order.
+func (t *task) drained() bool {
+	select {
+	case <-t.drain:
+		return true
+	default:
+		return false
+	}
+}
+
+// stop asks the task to end in order: one that still starts ends at once. The app calls it once.
+func (t *task) stop() {
+	close(t.drain)
+	if s := taskState(t.at.Load()); s == fencing || s == restoring {
+		t.cancel(errDrain)
+	}
+}
+
+// start fences earlier owners, restores the stores and opens the input, in this order (E3, E5).
+func (t *task) start() error {
+	cfg := &t.app.cfg
+	var err error
+	t.producer, err = t.app.log.OpenProducer(t.ctx, commitlog.ProducerConfig{TransactionalID: t.id,
+		TransactionTimeout: cfg.TransactionTimeout, Compression: cfg.Compression})
+	if err != nil {
+		return err
+	}
+	from, err := t.offsets()
+	if err != nil {
+		return err
+	}
+	t.become(restoring)
+	if err := t.restore(); err != nil {
+		return err
+	}
+	emits, err := t.sub.Wire(&t.env)
+	if err != nil {
+		return err
+	}
+	for _, topic := range t.sub.Sources {
+		tp := commitlog.TopicPartition{Topic: topic, Partition: t.partition}
+		if off, ok := from[tp]; ok {
+			t.in.sources = append(t.in.sources, &source{tp: tp, emit: emits[topic], arrived: off, position: off, committed: off})
+		}
+	}
+	t.reader, err = t.app.log.OpenReader(t.ctx, commitlog.ReaderConfig{From: from})
+	return err
+}
+
+// offsets returns where the task's input goes on: the committed offsets, or the earliest.
+func (t *task) offsets() (map[commitlog.TopicPartition]int64, error) {
+	tps := t.app.inputs(t.sub, t.partition)
+	from, err := t.app.log.CommittedOffsets(t.ctx, t.app.plan.Name(), tps)
+	if err != nil {
+		return nil, err
+	}
+	var missing []commitlog.TopicPartition
+	for _, tp := range tps {
+		if _, ok := from[tp]; !ok {
+			missing = append(missing, tp)
+		}
+	}
+	if len(missing) == 0 {
+		return from, nil
+	}
+	starts, err := t.app.log.StartOffsets(t.ctx, missing)
+	if err != nil {
+		return nil, err
+	}
+	if from == nil {
+		from = map[commitlog.TopicPartition]int64{}
+	}
+	for _, tp := range missing {
+		from[tp] = starts[tp]
+	}
+	return from, nil
+}
+
+// loop processes batches and closes transactions until it is asked to stop.
+func (t *task) loop() error {
+	cfg := &t.app.cfg
+	timer := cfg.Clock.NewTimer(time.Hour)
+	defer timer.Stop()
+	t.flushedAt = cfg.Clock.Now()
+	for {
+		wait := true
+		if t.room() && t.in.buffered() {
+			n, err := t.batch()
+			if err != nil {
+				return err
+			}
+			wait = n == 0
+			t.publish()
+		}
+		now := cfg.Clock.Now()
+		if due, in := t.due(now); due {
+			if err := t.closeTransaction(now); err != nil {
+				return err
+			}
+		} else if wait && in > 0 {
+			timer.Reset(in)
+		}
+		if err := t.flushState(now, false); err != nil {
+			return err
+		}
+		if err := t.event(wait, timer); err != nil {
+			if errors.Is(err, errDrain) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// errDrain ends the loop in order.
+var errDrain = errors.New("drain")
+
+// event takes what has happened meanwhile; with wait it waits until something has.
+func (t *task) event(wait bool, timer Timer) error {
+	for {
+		chunks := t.reader.Chunks()
+		if t.in.full() {
+			chunks = nil
+		}
+		var tick <-chan time.Time
+		if wait {
+			tick = timer.C()
+		}
+		select {
+		case c, ok := <-chunks:
+			if !ok {
+				return t.reader.Err()
+			}
+			if err := t.in.add(c); err != nil {
+				return err
+			}
+			wait = false
+			continue
+		case r := <-t.inflight:
+			if err := t.committed(r); err != nil {
+				return err
+			}
+			wait = false
+			continue
+		case <-t.drain:
+			return errDrain
+		case <-t.ctx.Done():
+			return context.Cause(t.ctx)
+		default:
+		}
+		if !wait {
+			return nil
+		}
+		select {
+		case c, ok := <-chunks:
+			if !ok {
+				return t.reader.Err()
+			}
+			return t.in.add(c)
+		case r := <-t.inflight:
+			return t.committed(r)
+		case <-tick:
+			return nil
+		case <-t.drain:
+			return errDrain
+		case <-t.ctx.Done():
+			return context.Cause(t.ctx)
+		}
+	}
+}
+
+// close gives everything up. Without an error, or when drained, what was processed is
+// committed first; with one, what is open is aborted. It returns the error that the task ended with.
+func (t *task) close(err error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), t.app.cfg.DrainTimeout)
+	defer cancel()
+	if taskState(t.at.Load()) == running && err == nil {
+		t.become(draining)
+		err = t.drainTransactions()
+	}
+	if err != nil {
+		t.dropHeld()
+	}
+	if t.inflight != nil { // a transaction that was closed in order may still commit
+		select {
+		case r := <-t.inflight:
+			if cerr := t.committed(r); cerr != nil && err == nil {
+				err = cerr
+			}
+		case <-ctx.Done():
+			if err == nil {
+				err = ErrDrainTimeout
+			}
+		}
+	}
+	if err != nil && errors.Is(context.Cause(t.ctx), ErrDrainTimeout) {
+		err = ErrDrainTimeout // whatever was cut short by it
+	}
+	t.cancel(err) // ends calls of Memo that nobody waits for any more
+	var errs []error
+	if t.producer != nil {
+		if err != nil && t.inflight == nil && commitlog.ClassOf(err) != commitlog.Fenced {
+			if aerr := t.producer.Abort(ctx); aerr != nil {
+				t.log.Warn("abort", "error", aerr.Error())
+			}
+		}
+		errs = append(errs, t.producer.Close())
+	}
+	t.out.discard()
+	t.changelog.discard()
+	if t.reader != nil {
+		errs = append(errs, t.reader.Close())
+	}
+	if t.db != nil {
+		if t.inflight == nil && t.state != nil && !t.state.anyInflight() {
+			errs = append(errs, t.flushState(t.app.cfg.Clock.Now(), true))
+		}
+		errs = append(errs, t.db.Close())
+	}
+	t.entries = 0
+	if err == nil {
+		err = errors.Join(errs...)
+	}
+	if err != nil {
+		t.become(failed)
+		return err
+	}
+	t.become(closed)
+	return nil
+}

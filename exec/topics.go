@@ -1,0 +1,157 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/wickerwork/wicker/exec/commitlog"
+	"github.com/wickerwork/wicker/topology"
+)
+
+// prepareTopics checks the topics of the plan, creates its internal ones and lists its tasks.
+// Nothing is created while anything is wrong, and everything that is wrong is reported at once.
+func (a *App) prepareTopics(ctx context.Context) error {
+	specs := a.plan.Topics()
+	var user []string
+	for _, s := range specs {
+		if s.Kind == topology.SourceTopic || s.Kind == topology.SinkTopic {
+			user = append(user, s.Name)
+		}
+	}
+	found, err := a.log.Topics(ctx, user...)
+	if err != nil {
+		return err
+	}
+	counts := map[string]int{}
+	var problems []string
+	for _, s := range specs {
+		if s.Kind != topology.SourceTopic && s.Kind != topology.SinkTopic {
+			continue
+		}
+		if t, ok := found[s.Name]; ok {
+			counts[s.Name] = t.Partitions
+		} else {
+			problems = append(problems, fmt.Sprintf("%s topic %s does not exist: create it with %s",
+				strings.ToLower(s.Kind.String()), s.Name, a.createCommand(s.Name, 0, s.Config)))
+		}
+	}
+	if len(problems) > 0 {
+		return &TopicsError{Problems: problems}
+	}
+	internal, err := a.plan.Resolve(counts)
+	if err != nil {
+		return err
+	}
+	maps.Copy(counts, internal)
+	if err := a.ensureInternal(ctx, specs, internal); err != nil {
+		return err
+	}
+	a.partitions = counts
+	for _, sub := range a.plan.Subtopologies() {
+		n := 0
+		for _, topic := range sub.Sources {
+			n = max(n, counts[topic])
+		}
+		for p := range n {
+			a.tasks = append(a.tasks, taskSpec{sub, int32(p), a.inputs(sub, int32(p))})
+		}
+	}
+	slices.SortStableFunc(a.tasks, func(x, y taskSpec) int { return int(x.partition - y.partition) })
+	return nil
+}
+
+// ensureInternal creates the internal topics that are missing, and verifies counts and
+// settings of all.
+func (a *App) ensureInternal(ctx context.Context, specs []topology.TopicSpec, counts map[string]int) error {
+	var names []string
+	byName := map[string]topology.TopicSpec{}
+	for _, s := range specs {
+		if _, ok := counts[s.Name]; ok {
+			names = append(names, s.Name)
+			byName[s.Name] = s
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	found, err := a.log.Topics(ctx, names...)
+	if err != nil {
+		return err
+	}
+	if err := a.verifyInternal(ctx, found, byName, counts); err != nil {
+		return err
+	}
+	var create []commitlog.TopicSpec
+	for _, name := range names {
+		if _, ok := found[name]; !ok {
+			create = append(create, commitlog.TopicSpec{Name: name, Partitions: counts[name], Replication: a.cfg.Replication, Config: byName[name].Config})
+		}
+	}
+	if len(create) == 0 {
+		return nil
+	}
+	if err := a.log.CreateTopics(ctx, create); err != nil {
+		return fmt.Errorf("create internal topics: %w", err)
+	}
+	for _, c := range create {
+		a.cfg.Logger.Info("created topic", "topic", c.Name, "partitions", c.Partitions)
+	}
+	// Another instance may have created them at the same time, so what exists now is verified again.
+	if found, err = a.log.Topics(ctx, names...); err != nil {
+		return err
+	}
+	return a.verifyInternal(ctx, found, byName, counts)
+}
+
+func (a *App) verifyInternal(ctx context.Context, found map[string]commitlog.Topic, specs map[string]topology.TopicSpec, counts map[string]int) error {
+	existing := slices.Sorted(maps.Keys(found))
+	if len(existing) == 0 {
+		return nil
+	}
+	configs, err := a.log.TopicConfigs(ctx, existing...)
+	if err != nil {
+		return err
+	}
+	var problems []string
+	for _, name := range existing {
+		kind := strings.ToLower(specs[name].Kind.String())
+		if have, want := found[name].Partitions, counts[name]; have != want {
+			problems = append(problems, fmt.Sprintf("%s topic %s has %d partitions, want %d: stop all instances, then %s --delete --topic %s if its content may be lost",
+				kind, name, have, want, a.topicsTool(), name))
+		}
+		// Only the clean-up policy decides about correctness; other settings are the operator's to tune.
+		if have, want := configs[name]["cleanup.policy"], specs[name].Config["cleanup.policy"]; want != "" && have != want {
+			problems = append(problems, fmt.Sprintf("%s topic %s has cleanup.policy=%s, want %s: kafka-configs.sh --bootstrap-server %s --alter --topic %s --add-config cleanup.policy=%s",
+				kind, name, have, want, a.bootstrap(), name, want))
+		}
+	}
+	if len(problems) > 0 {
+		return &TopicsError{Problems: problems}
+	}
+	return nil
+}
+
+func (a *App) bootstrap() string {
+	if len(a.cfg.Brokers) == 0 {
+		return "BROKERS"
+	}
+	return strings.Join(a.cfg.Brokers, ",")
+}
+
+func (a *App) topicsTool() string { return "kafka-topics.sh --bootstrap-server " + a.bootstrap() }
+
+// createCommand is the command that creates a topic; 0 partitions are left to be filled in.
+func (a *App) createCommand(topic string, partitions int, config map[string]string) string {
+	n := "N"
+	if partitions > 0 {
+		n = fmt.Sprint(partitions)
+	}
+	cmd := fmt.Sprintf("%s --create --topic %s --partitions %s", a.topicsTool(), topic, n)
+	for _, k := range slices.Sorted(maps.Keys(config)) {
+		cmd += fmt.Sprintf(" --config %s=%s", k, config[k])
+	}
+	return cmd
+}

@@ -1,0 +1,123 @@
+package ops
+
+import "fmt"
+
+// Option adjusts one operator. Which options an operator takes is said in its own doc; one
+// that it does not take is an error of Build.
+type Option func(*Options)
+
+// Options is what the options of one operator set. Zero fields mean the operator's default.
+type Options struct {
+	// Name is a label for logs, metrics and plan text.
+	Name string
+	// Partitions is the partition count of a repartition topic; 0 means as its co-partition group.
+	Partitions int
+	// AbsentKey is what Rekey does without a key.
+	AbsentKey AbsentKeyPolicy
+	// KeyCodec and ValueCodec are a codec.Codec of the operator's result types.
+	KeyCodec, ValueCodec any
+	// Concurrency bounds Memo's calls in flight.
+	Concurrency int
+	// Given lists the options by name in the order they were given.
+	Given []string
+	// Err is the first option with an invalid argument.
+	Err error
+}
+
+// Collect applies the options to a zero Options.
+func Collect(opts []Option) Options {
+	var o Options
+	for _, opt := range opts {
+		if opt == nil {
+			o.fail(fmt.Errorf("option is nil"))
+			continue
+		}
+		opt(&o)
+	}
+	return o
+}
+
+func (o *Options) fail(err error) {
+	if o.Err == nil {
+		o.Err = err
+	}
+}
+
+// Name labels a stateless operator in logs, metrics and plan text. It names nothing durable:
+// it may change at any time. Every operator takes it.
+func Name(name string) Option {
+	return func(o *Options) {
+		o.Given = append(o.Given, "Name")
+		if o.Name = name; name == "" {
+			o.fail(fmt.Errorf("Name (%q) must not be empty", name))
+		}
+	}
+}
+
+// Partitions fixes the partition count of the repartition topic that a Rekey needs. Without
+// it the topic has as many partitions as the sources it is co-partitioned with, or else as the
+// sources it is fed from.
+func Partitions(n int) Option {
+	return func(o *Options) {
+		o.Given = append(o.Given, "Partitions")
+		if o.Partitions = n; n < 1 || n > 100_000 {
+			o.fail(fmt.Errorf("Partitions (%d) must be from 1 to 100000", n))
+		}
+	}
+}
+
+// AbsentKeyPolicy says what Rekey does with a record whose new key is absent: encoded as null
+// or as zero bytes.
+type AbsentKeyPolicy int8
+
+const (
+	// Fail ends the run with the record's coordinates. It is the default.
+	Fail AbsentKeyPolicy = iota
+	// Drop leaves the record out and counts it.
+	Drop
+	// Keep takes the empty key for a key like any other. A null key is still refused.
+	Keep
+)
+
+// AbsentKey sets what a Rekey does with a record whose new key is absent.
+func AbsentKey(p AbsentKeyPolicy) Option {
+	return func(o *Options) {
+		o.Given = append(o.Given, "AbsentKey")
+		if o.AbsentKey = p; p < Fail || p > Keep {
+			o.fail(fmt.Errorf("AbsentKey (%d) must be Fail, Drop or Keep", p))
+		}
+	}
+}
+
+// KeyCodec sets the codec of an operator's result keys, a codec.Codec[K2], for the
+// repartition topic and the state behind it. Without it the codec is codec.Default's.
+func KeyCodec(c any) Option {
+	return func(o *Options) {
+		o.Given = append(o.Given, "KeyCodec")
+		if o.KeyCodec = c; c == nil {
+			o.fail(fmt.Errorf("KeyCodec is nil"))
+		}
+	}
+}
+
+// ValueCodec sets the codec of an operator's result values, a codec.Codec[V2], for a
+// repartition topic behind it. Without it the codec is codec.Default's.
+func ValueCodec(c any) Option {
+	return func(o *Options) {
+		o.Given = append(o.Given, "ValueCodec")
+		if o.ValueCodec = c; c == nil {
+			o.fail(fmt.Errorf("ValueCodec is nil"))
+		}
+	}
+}
+
+// Concurrency bounds the calls that one Memo has in flight in a process, over all its tasks.
+// The default is 64.
+func Concurrency(n int) Option {
+	return func(o *Options) {
+		o.Given = append(o.Given, "Concurrency")
+		if o.Concurrency = n; n < 1 || n > 1_000_000 {
+			o.fail(fmt.Errorf("Concurrency (%d) must be from 1 to 1000000", n))
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package ops
+
+import "fmt"
+
+// SourceOp is a topic as the beginning of a stream.
+type SourceOp[K, V any] struct {
+	Topic   Topic[K, V]
+	Options Options
+}
+
+// Source reads a topic. Each record is decoded strictly; one that cannot be decoded ends
+// the run with its coordinates. A group without committed offsets begins at the topic's earliest record.
+// Options: Name.
+func Source[K, V any](t Topic[K, V], opts ...Option) SourceOp[K, V] {
+	return SourceOp[K, V]{Topic: t, Options: Collect(opts)}
+}
+
+// Traits describes the source.
+func (s SourceOp[K, V]) Traits() Traits {
+	return Traits{Op: "Source", Name: s.Topic.Name}
+}
+
+// Wire makes the source for one task: what takes a record's bytes, nil for null.
+func (s SourceOp[K, V]) Wire(site *Site, down Emit[K, V]) (Emit[[]byte, []byte], error) {
+	m, at, key, value := site.Meta(), site.At, s.Topic.Key, s.Topic.Value
+	return func(kb, vb []byte) error {
+		m.At = at
+		k, err := key.Decode(kb)
+		if err != nil {
+			return &DecodeError{Part: "key", Err: err}
+		}
+		v, err := value.Decode(vb)
+		if err != nil {
+			return &DecodeError{Part: "value", Err: err}
+		}
+		return down(k, v)
+	}, nil
+}
+
+// DecodeError says that a record's key or value could not be decoded. It wraps the codec's error.
+type DecodeError struct {
+	// Part is "key" or "value".
+	Part string
+	Err  error
+}
+
+// Error names the part and the cause, never the bytes.
+func (e *DecodeError) Error() string { return fmt.Sprintf("decode %s: %v", e.Part, e.Err) }
+
+// Unwrap returns the codec's error.
+func (e *DecodeError) Unwrap() error { return e.Err }

@@ -1,0 +1,118 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// maxTopicName is the longest topic name that Kafka takes, in bytes.
+const maxTopicName = 249
+
+// checkName says what is wrong with a topic's name or a part of one.
+func checkName(name string) error {
+	if name == "" {
+		return errors.New("the name is empty")
+	}
+	if name == "." || name == ".." {
+		return fmt.Errorf("the name %q is reserved", name)
+	}
+	for i := range len(name) {
+		c := name[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-') {
+			return fmt.Errorf("the name %q has %q at byte %d: must be of a-z A-Z 0-9 . _ -", name, c, i)
+		}
+	}
+	if len(name) > maxTopicName {
+		return fmt.Errorf("the name has %d bytes, must be <= %d", len(name), maxTopicName)
+	}
+	return nil
+}
+
+// checkDerived checks the topic name that is derived from a durable name.
+func checkDerived(topic string) error {
+	if len(topic) > maxTopicName {
+		return fmt.Errorf("the topic name derived from it, %q, has %d bytes, must be <= %d", topic, len(topic), maxTopicName)
+	}
+	return nil
+}
+
+// repartitionTopic and changelogTopic derive the names of internal topics.
+func repartitionTopic(app, rekey string) string { return app + "-" + rekey + "-repartition" }
+
+func changelogTopic(app, store string) string { return app + "-" + store + "-changelog" }
+
+// metricName is what Kafka makes of a topic's name in its metrics: names that differ in '.' and
+// '_' only are the same there, and Kafka refuses the second topic.
+func metricName(topic string) string { return strings.ReplaceAll(topic, ".", "_") }
+
+// checkNames finds names that are used twice: durable names, sub-topology names, and
+// topic names, as they are and as derived.
+func (b *Builder) checkNames() {
+	stores, rekeys, sources := map[string]*node{}, map[string]*node{}, map[string]*node{}
+	take := func(taken map[string]*node, n *node, what string) {
+		if first := taken[n.traits.Name]; first != nil {
+			n.fail("the name is taken by %s at %s: %s", first.traits.String(), first.at, what)
+			return
+		}
+		taken[n.traits.Name] = n
+	}
+	for _, n := range b.nodes {
+		switch {
+		case n.unnamed:
+		case n.role == roleSource:
+			if first := sources[n.traits.Name]; first != nil {
+				n.fail("the topic is read already at %s: use the stream twice instead", first.at)
+				continue
+			}
+			sources[n.traits.Name] = n
+		case n.role == roleRekey:
+			take(rekeys, n, "a repartition topic is found by its durable name")
+		case n.traits.Store != "":
+			take(stores, n, "state is found by its durable name")
+		}
+	}
+	for name, n := range rekeys {
+		if s := sources[name]; s != nil {
+			n.fail("the name is that of the source topic read at %s: sub-topologies are named after both", s.at)
+		}
+	}
+	b.checkTopics()
+}
+
+// checkTopics finds topics, user's and derived, that Kafka would take for each other.
+func (b *Builder) checkTopics() {
+	type use struct {
+		n     *node
+		topic string
+		user  bool
+	}
+	taken := map[string]use{}
+	for _, n := range b.nodes {
+		if n.unnamed {
+			continue
+		}
+		u := use{n: n}
+		switch {
+		case n.role == roleSource || n.role == roleSink:
+			u.topic, u.user = n.traits.Name, true
+		case n.role == roleRekey:
+			u.topic = repartitionTopic(b.app, n.traits.Name)
+		case n.traits.Store != "":
+			u.topic = changelogTopic(b.app, n.traits.Name)
+		default:
+			continue
+		}
+		first, ok := taken[metricName(u.topic)]
+		if !ok {
+			taken[metricName(u.topic)] = u
+			continue
+		}
+		switch {
+		case first.topic != u.topic:
+			n.fail("its topic %s collides with topic %s of %s at %s: Kafka does not tell '.' from '_' in its metrics", u.topic, first.topic, first.n.traits.String(), first.n.at)
+		case first.user != u.user:
+			n.fail("its topic %s is also that of %s at %s: an internal topic is the application's alone", u.topic, first.n.traits.String(), first.n.at)
+		}
+	}
+}

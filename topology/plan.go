@@ -1,0 +1,335 @@
+package topology
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/wickerwork/wicker/ops"
+)
+
+// Plan is what an executor runs: sub-topologies, the topics between them, their state.
+// Builder.Build makes it. It is immutable, and safe for concurrent use.
+type Plan struct {
+	app    string
+	subs   []*Subtopology
+	topics []TopicSpec
+	stores []StoreSpec
+	groups map[string]*group // by source topic
+}
+
+// Subtopology is a part of a plan without topics inside. A task is one partition of one
+// sub-topology. It is immutable: its fields are for reading.
+type Subtopology struct {
+	// Name is durable and unique in the plan, a part of transactional ids: the least of the
+	// names of its source topics and of the Rekeys that its repartition topics come from.
+	Name string
+	// Sources and Sinks are topics by full name, repartition topics included, sorted.
+	Sources, Sinks []string
+	// Stores is the state of its operators, sorted by name.
+	Stores []StoreSpec
+	// Groups lists the sources that must have the same number of partitions: groups of at
+	// least two, sorted.
+	Groups [][]string
+	// Gates is how many levels of gates it has; a task flushes them in turn, level 0 first.
+	Gates int
+
+	places []*place // parents before children
+}
+
+// StoreSpec is the state of one operator.
+type StoreSpec struct {
+	// Name is the operator's durable name, Changelog the topic that holds its state.
+	Name, Changelog string
+	// Codec describes the codec of the values, see codec.Describe.
+	Codec string
+	// Op is the operator's kind, for example "Aggregate".
+	Op string
+}
+
+// TopicKind says what a topic is to a plan.
+type TopicKind int8
+
+const (
+	// SourceTopic is a topic of the user's that is read, and perhaps written too.
+	SourceTopic TopicKind = iota
+	// SinkTopic is a topic of the user's that is only written.
+	SinkTopic
+	// RepartitionTopic carries a stream with a new key from one sub-topology to the next.
+	RepartitionTopic
+	// ChangelogTopic holds the state of an operator.
+	ChangelogTopic
+)
+
+// String returns "source", "sink", "repartition" or "changelog".
+func (k TopicKind) String() string {
+	if k < 0 || int(k) >= len(topicKinds) {
+		return "unknown"
+	}
+	return topicKinds[k]
+}
+
+var topicKinds = [...]string{"source", "sink", "repartition", "changelog"}
+
+// TopicSpec is a topic of a plan.
+type TopicSpec struct {
+	Name string
+	Kind TopicKind
+	// Partitions is the count that the plan fixes with ops.Partitions; 0 means that the
+	// cluster (of source and sink topics) or Plan.Resolve (of the others) decides it.
+	Partitions int
+	// Like are the topics whose count an internal topic takes: the largest, if they differ. It is
+	// empty where Partitions is set, and for source and sink topics.
+	Like []string
+	// Config holds the settings of internal topics.
+	Config map[string]string
+}
+
+// Name returns the application's name.
+func (p *Plan) Name() string { return p.app }
+
+// Subtopologies returns the sub-topologies in order of declaration.
+func (p *Plan) Subtopologies() []*Subtopology { return slices.Clone(p.subs) }
+
+// Topics returns all topics, each once: by kind, then by name. The result is the caller's.
+func (p *Plan) Topics() []TopicSpec {
+	topics := slices.Clone(p.topics)
+	for i := range topics {
+		topics[i].Like = slices.Clone(topics[i].Like)
+		topics[i].Config = maps.Clone(topics[i].Config)
+	}
+	return topics
+}
+
+// Stores returns the state of all operators, sorted by name.
+func (p *Plan) Stores() []StoreSpec { return slices.Clone(p.stores) }
+
+// Operators returns the operators of the sub-topology, parents before children. The pointers
+// are those that Wire passes on in ops.Site.At, the same for all tasks, so that what tasks count at
+// an operator can be added up. They must not be written to.
+func (s *Subtopology) Operators() []*ops.Traits {
+	var all []*ops.Traits
+	for _, p := range s.places {
+		if !p.hidden {
+			all = append(all, p.at)
+		}
+	}
+	return all
+}
+
+// place is an operator in its place in a plan, or one end of a repartition topic, or a Hold.
+type place struct {
+	at    *ops.Traits
+	label string
+	role  role
+	wire  wireFunc
+	outs  []exit
+	in    []*place // parents, one for each edge
+	// topic is what a source reads and a sink writes, with its codecs.
+	topic, key, value string
+	// rekey is the node that a repartition topic is for, at both ends; nil elsewhere.
+	rekey *node
+	// node is the operator's, nil for ends of repartition topics and Holds.
+	node *node
+	// level is how many gates a record has passed when it gets here.
+	level int
+	// hidden is for Holds: operators that nobody declared.
+	hidden bool
+	// sources and keyed are the sources whose records get here: all, and those with their key.
+	sources, keyed []*place
+	sub            *Subtopology
+	order          int
+}
+
+// exit is a port of a place.
+type exit struct {
+	label string
+	of    erased
+	to    []*place
+}
+
+// Settings of internal topics. Repartition topics keep what has not been read, however old.
+var (
+	repartitionConfig = map[string]string{"cleanup.policy": "delete", "retention.ms": "-1", "segment.bytes": "52428800", "message.timestamp.type": "CreateTime"}
+	changelogConfig   = map[string]string{"cleanup.policy": "compact"}
+)
+
+// plan makes the plan. Where the graph is in error it reports what else it finds, and the
+// result is not for use.
+func (b *Builder) plan() *Plan {
+	of := b.needs()
+	places := b.places(of, b.cuts(of))
+	p := &Plan{app: b.app, groups: map[string]*group{}}
+	p.subs = split(places)
+	b.groups(p, places)
+	for _, s := range p.subs {
+		s.levels()
+		s.summarize(b.app)
+		p.stores = append(p.stores, s.Stores...)
+	}
+	slices.SortFunc(p.stores, func(a, b StoreSpec) int { return cmp.Compare(a.Name, b.Name) })
+	p.topics = topics(p, places)
+	return p
+}
+
+// places puts the nodes in their places, with the ends of the repartition topics between
+// them; parents come before children.
+func (b *Builder) places(of needs, cuts map[*port]*node) []*place {
+	var all []*place
+	add := func(p *place) *place {
+		p.order = len(all)
+		all = append(all, p)
+		return p
+	}
+	type hook struct { // an exit whose edges are still to come
+		from *place
+		port int
+	}
+	exits, behind := map[*port]hook{}, map[*port]hook{} // behind: on the far side of a cut
+	connect := func(h hook, to *place) {
+		e := &h.from.outs[h.port]
+		e.to = append(e.to, to)
+		to.in = append(to.in, h.from)
+	}
+	waiting := map[*port]*place{} // the near end of a cut, until its place among the edges is known
+	for _, n := range b.nodes {
+		traits := n.traits
+		at := add(&place{at: &traits, label: n.label, role: n.role, wire: n.wire, node: n})
+		if n.role == roleSource || n.role == roleSink {
+			at.topic, at.key, at.value = n.traits.Name, n.key, n.value
+		}
+		for i, p := range n.ports {
+			at.outs = append(at.outs, exit{label: p.label, of: p.of})
+			exits[p] = hook{at, i}
+			if rekey := cuts[p]; rekey != nil {
+				near, far := b.cut(p, rekey)
+				waiting[p], behind[p] = add(near), hook{add(far), 0}
+			}
+		}
+		for _, in := range n.inputs {
+			if cuts[in] == nil || !of[n] {
+				connect(exits[in], at)
+				continue
+			}
+			if near := waiting[in]; near != nil {
+				connect(exits[in], near)
+				delete(waiting, in)
+			}
+			connect(behind[in], at)
+		}
+	}
+	return all
+}
+
+// cut makes the two ends of a repartition topic.
+func (b *Builder) cut(p *port, rekey *node) (near, far *place) {
+	topic := repartitionTopic(b.app, rekey.traits.Name)
+	key, value := p.of.codecs()
+	if maker, err := p.of.missing(); maker != nil && !maker.poisoned && !rekey.poisoned {
+		rekey.fail("its repartition topic needs a codec for the values: give one to %s at %s with ops.ValueCodec: %w", maker.traits.String(), maker.at, err)
+	}
+	end := func(r role) *place {
+		return &place{at: &ops.Traits{Op: "Repartition", Name: rekey.traits.Name}, role: r, topic: topic, key: key, value: value, rekey: rekey}
+	}
+	of := p.of
+	near, far = end(roleSink), end(roleSource)
+	near.wire = func(site *ops.Site, _ []any) (any, error) { return of.write(topic, site) }
+	far.wire = func(site *ops.Site, down []any) (any, error) { return of.read(topic, site, down[0]) }
+	far.outs = []exit{{of: of}}
+	return near, far
+}
+
+// split divides the places into sub-topologies: what is connected belongs together.
+func split(places []*place) []*Subtopology {
+	root := make([]int, len(places))
+	for i := range root {
+		root[i] = i
+	}
+	find := func(i int) int {
+		for root[i] != i {
+			root[i] = root[root[i]]
+			i = root[i]
+		}
+		return i
+	}
+	for _, p := range places {
+		for _, parent := range p.in {
+			a, b := find(p.order), find(parent.order)
+			root[max(a, b)] = min(a, b) // the first declared stands for all
+		}
+	}
+	var subs []*Subtopology
+	of := map[int]*Subtopology{}
+	for _, p := range places {
+		s := of[find(p.order)]
+		if s == nil {
+			s = &Subtopology{}
+			of[find(p.order)] = s
+			subs = append(subs, s)
+		}
+		p.sub = s
+		s.places = append(s.places, p)
+	}
+	return subs
+}
+
+// summarize fills the exported fields, but for the groups.
+func (s *Subtopology) summarize(app string) {
+	for _, p := range s.places {
+		switch {
+		case p.role == roleSource:
+			if s.Name == "" || p.at.Name < s.Name { // the Rekey's name of a repartition topic
+				s.Name = p.at.Name
+			}
+			s.Sources = append(s.Sources, p.topic)
+		case p.role == roleSink:
+			s.Sinks = append(s.Sinks, p.topic)
+		case p.at.Store != "":
+			s.Stores = append(s.Stores, StoreSpec{Name: p.at.Store, Changelog: changelogTopic(app, p.at.Store), Codec: p.at.StateCodec, Op: p.at.Op})
+		}
+	}
+	slices.Sort(s.Sources)
+	slices.Sort(s.Sinks)
+	s.Sinks = slices.Compact(s.Sinks)
+	slices.SortFunc(s.Stores, func(a, b StoreSpec) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// topics lists the topics of a plan.
+func topics(p *Plan, places []*place) []TopicSpec {
+	var specs []TopicSpec
+	seen := map[string]bool{}
+	add := func(t TopicSpec) {
+		if !seen[t.Name] {
+			seen[t.Name] = true
+			specs = append(specs, t)
+		}
+	}
+	for _, at := range places { // sources first: what is read as well is a source
+		if at.role != roleSource {
+			continue
+		}
+		g := p.groups[at.topic]
+		if at.rekey != nil {
+			add(TopicSpec{Name: at.topic, Kind: RepartitionTopic, Partitions: g.fixed, Like: g.like(), Config: repartitionConfig})
+		} else {
+			add(TopicSpec{Name: at.topic, Kind: SourceTopic, Partitions: g.fixed})
+		}
+	}
+	for _, at := range places {
+		switch {
+		case at.role == roleSink:
+			add(TopicSpec{Name: at.topic, Kind: SinkTopic})
+		case at.at.Store != "" && len(at.keyed) > 0:
+			g := p.groups[at.keyed[0].topic]
+			like := g.topics
+			if g.fixed > 0 {
+				like = nil
+			}
+			add(TopicSpec{Name: changelogTopic(p.app, at.at.Store), Kind: ChangelogTopic, Partitions: g.fixed, Like: like, Config: changelogConfig})
+		}
+	}
+	slices.SortFunc(specs, func(a, b TopicSpec) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	return specs
+}
