@@ -1,0 +1,118 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// minSessionTimeout is the least session timeout that brokers allow: tests that wait for a
+// member to be given up would not want to wait for Kafka's 6 s.
+const minSessionTimeout = 100 * time.Millisecond
+
+// fake is the engine of an embedded broker: kfake, on files.
+type fake struct {
+	opts  Options
+	certs *certificates
+
+	port    int // kept over restarts
+	cluster *kfake.Cluster
+	log     io.Closer
+	unlock  func()
+}
+
+func (f *fake) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(f.port)) }
+
+func (f *fake) dataDir() string { return filepath.Join(f.opts.Dir, "data") }
+
+func (f *fake) start(ctx context.Context) error {
+	// Two fakes on the same files would destroy them.
+	lockCtx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	unlock, err := lock(lockCtx, filepath.Join(f.opts.Dir, "lock"))
+	if err != nil {
+		return fmt.Errorf("the directory %s is in use: %w", f.opts.Dir, err)
+	}
+	log, err := os.OpenFile(filepath.Join(f.opts.Dir, logName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		unlock()
+		return err
+	}
+	if f.port == 0 {
+		f.port = f.opts.Port
+	}
+	opts := []kfake.Opt{
+		kfake.NumBrokers(1),
+		kfake.Ports(f.port),
+		kfake.DataDir(f.dataDir()),
+		kfake.DefaultNumPartitions(f.opts.Partitions),
+		kfake.GroupMinSessionTimeout(minSessionTimeout),
+		kfake.WithLogger(kfake.BasicLogger(log, kfake.LogLevelWarn)),
+		kfake.BrokerConfigs(f.opts.Properties),
+	}
+	if f.certs != nil {
+		opts = append(opts, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{f.certs.server}}))
+	}
+	if len(f.opts.Users) > 0 {
+		opts = append(opts, kfake.EnableSASL())
+	}
+	for _, u := range f.opts.Users {
+		for _, mechanism := range []string{Plain, ScramSHA256, ScramSHA512} {
+			opts = append(opts, kfake.Superuser(mechanism, u.Name, u.Password))
+		}
+	}
+	cluster, err := kfake.NewCluster(opts...)
+	if err != nil {
+		unlock()
+		return errors.Join(err, log.Close())
+	}
+	_, port, err := net.SplitHostPort(cluster.ListenAddrs()[0])
+	if err == nil {
+		f.port, err = strconv.Atoi(port)
+	}
+	f.cluster, f.log, f.unlock = cluster, log, unlock
+	if err != nil {
+		return errors.Join(err, f.stop())
+	}
+	return nil
+}
+
+func (f *fake) stop() error {
+	if f.cluster == nil {
+		return nil
+	}
+	f.cluster.Close()
+	f.cluster = nil
+	f.unlock()
+	return f.log.Close()
+}
+
+// kill leaves the files as they are at some moment before the fake stops: kfake writes as it
+// goes, as Kafka does, and more when it is closed.
+func (f *fake) kill() error {
+	if f.cluster == nil {
+		return nil
+	}
+	kept := filepath.Join(f.opts.Dir, "killed")
+	err := os.RemoveAll(kept)
+	if err == nil {
+		err = os.CopyFS(kept, os.DirFS(f.dataDir()))
+	}
+	err = errors.Join(err, f.stop())
+	if err == nil {
+		err = os.RemoveAll(f.dataDir())
+	}
+	if err == nil {
+		err = os.Rename(kept, f.dataDir())
+	}
+	return err
+}

@@ -1,0 +1,26 @@
+//go:build !unix
+
+package kafka
+
+import (
+	"context"
+	"os"
+	"os/exec"
+)
+
+// Process groups, the watchdog and file locks are for Unix. Elsewhere a broker outlives a
+// process that is killed, and two processes may both fetch Kafka, of which one wins.
+
+func detach(*exec.Cmd) {}
+
+func terminate(p *os.Process) error { return p.Kill() }
+
+func killGroup(p *os.Process) error { return p.Kill() }
+
+type watchdog struct{}
+
+func watch(*os.Process, string) (*watchdog, error) { return &watchdog{}, nil }
+
+func (*watchdog) stop() {}
+
+func lock(context.Context, string) (unlock func(), err error) { return func() {}, nil }
