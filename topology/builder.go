@@ -137,6 +137,8 @@ func (n *node) topic(name string) {
 	if err := checkName(name); err != nil {
 		n.unnamed = true
 		n.fail("topic: %w", err)
+	} else if internal(n.b.app, name) {
+		n.fail("topic %s has the form of the application's own internal topics, %s-...-repartition and -changelog: take another name", name, n.b.app)
 	}
 }
 

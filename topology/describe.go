@@ -1,10 +1,122 @@
 package topology
 
-// Describe returns the plan as text.
-func (p *Plan) Describe() string { return "" }
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
 
-// Mermaid draws it.
-func (p *Plan) Mermaid() string { return "" }
+// Describe returns the plan as text (P5): each sub-topology with its operators and where their
+// records go, then all topics with partition counts and settings. The text is stable: the same program
+// always gives the same, and it has no source positions, so that a golden file of it shows
+// whatever changes of what is durable. Operators are numbered within their sub-topology; the numbers are of
+// no meaning beyond the text.
+func (p *Plan) Describe() string {
+	var w strings.Builder
+	fmt.Fprintf(&w, "topology %s\n", p.app)
+	for _, s := range p.subs {
+		w.WriteByte('\n')
+		s.describe(&w, p.app)
+	}
+	w.WriteString("\ntopics\n")
+	for _, t := range p.topics {
+		fmt.Fprintf(&w, "  %s %s: %s", t.Kind, t.Name, t.counted())
+		for _, k := range slices.Sorted(maps.Keys(t.Config)) {
+			fmt.Fprintf(&w, ", %s=%s", k, t.Config[k])
+		}
+		w.WriteByte('\n')
+	}
+	return w.String()
+}
 
-// DOT draws it.
-func (p *Plan) DOT() string { return "" }
+// counted says where a topic's partition count comes from.
+func (t TopicSpec) counted() string {
+	switch {
+	case t.Partitions > 0:
+		return fmt.Sprintf("partitions=%d", t.Partitions)
+	case len(t.Like) > 0:
+		return "partitions as " + strings.Join(t.Like, " and ")
+	default:
+		return "partitions as on the cluster"
+	}
+}
+
+func (s *Subtopology) describe(w *strings.Builder, app string) {
+	fmt.Fprintf(w, "sub-topology %s\n", s.Name)
+	fmt.Fprintf(w, "  sources: %s\n", strings.Join(s.Sources, ", "))
+	if len(s.Sinks) > 0 {
+		fmt.Fprintf(w, "  sinks: %s\n", strings.Join(s.Sinks, ", "))
+	}
+	for _, g := range s.Groups {
+		fmt.Fprintf(w, "  co-partitioned: %s\n", strings.Join(g, ", "))
+	}
+	if s.Gates > 0 {
+		fmt.Fprintf(w, "  gates: %d\n", s.Gates)
+	}
+	w.WriteString("  operators:\n")
+	number := numbers(s.places)
+	for _, p := range s.places {
+		fmt.Fprintf(w, "    %d %s", number[p], p.title())
+		for _, d := range p.details(app) {
+			fmt.Fprintf(w, ", %s", d)
+		}
+		for i, e := range p.outs {
+			sep := ";"
+			if i == 0 {
+				sep = " ->"
+			}
+			w.WriteString(sep)
+			if e.label != "" {
+				fmt.Fprintf(w, " %s", e.label)
+			}
+			for j, to := range e.to {
+				if j > 0 {
+					w.WriteByte(',')
+				}
+				fmt.Fprintf(w, " %d", number[to])
+			}
+		}
+		w.WriteByte('\n')
+	}
+}
+
+// numbers counts the places from 1 on, parents before children.
+func numbers(places []*place) map[*place]int {
+	of := make(map[*place]int, len(places))
+	for i, p := range places {
+		of[p] = i + 1
+	}
+	return of
+}
+
+// title is the place's kind, name and label.
+func (p *place) title() string {
+	title := p.at.Op
+	if p.at.Name != "" {
+		title += " " + strconv.Quote(p.at.Name)
+	}
+	if p.label != "" {
+		title += " named " + strconv.Quote(p.label)
+	}
+	return title
+}
+
+// details says what else there is to know of the place.
+func (p *place) details(app string) []string {
+	var all []string
+	switch {
+	case p.role == roleSource:
+		all = append(all, "reads "+p.topic+" ("+p.key+" -> "+p.value+")")
+	case p.role == roleSink:
+		all = append(all, "writes "+p.topic+" ("+p.key+" -> "+p.value+")")
+	}
+	if p.at.Store != "" {
+		all = append(all, "state in "+changelogTopic(app, p.at.Store)+" ("+p.at.StateCodec+")")
+	}
+	if p.at.Gated {
+		all = append(all, "gate "+strconv.Itoa(p.level))
+	}
+	return all
+}

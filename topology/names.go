@@ -42,6 +42,12 @@ func repartitionTopic(app, rekey string) string { return app + "-" + rekey + "-r
 
 func changelogTopic(app, store string) string { return app + "-" + store + "-changelog" }
 
+// internal says whether a topic's name has the form of the application's internal topics.
+func internal(app, topic string) bool {
+	rest, ok := strings.CutPrefix(topic, app+"-")
+	return ok && (strings.HasSuffix(rest, "-repartition") || strings.HasSuffix(rest, "-changelog"))
+}
+
 // metricName is what Kafka makes of a topic's name in its metrics: names that differ in '.' and
 // '_' only are the same there, and Kafka refuses the second topic.
 func metricName(topic string) string { return strings.ReplaceAll(topic, ".", "_") }

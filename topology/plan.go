@@ -75,13 +75,14 @@ var topicKinds = [...]string{"source", "sink", "repartition", "changelog"}
 type TopicSpec struct {
 	Name string
 	Kind TopicKind
-	// Partitions is the count that the plan fixes with ops.Partitions; 0 means that the
-	// cluster (of source and sink topics) or Plan.Resolve (of the others) decides it.
+	// Partitions is the count that ops.Partitions fixes, for the topic or for one that its keys meet;
+	// 0 means that the cluster (of source and sink topics) or Plan.Resolve (of the others) decides it.
 	Partitions int
-	// Like are the topics whose count an internal topic takes: the largest, if they differ. It is
+	// Like are the topics whose count an internal topic takes: the largest, if they differ. Of a
+	// changelog they are all sources of its sub-topology, since each task has a partition of it. It is
 	// empty where Partitions is set, and for source and sink topics.
 	Like []string
-	// Config holds the settings of internal topics.
+	// Config holds the settings of internal topics, nil for source and sink topics.
 	Config map[string]string
 }
 
@@ -320,12 +321,14 @@ func topics(p *Plan, places []*place) []TopicSpec {
 		case at.role == roleSink:
 			add(TopicSpec{Name: at.topic, Kind: SinkTopic})
 		case at.at.Store != "" && len(at.keyed) > 0:
+			// Every task of the sub-topology has a partition, also one whose number the state's own
+			// sources do not have.
+			t := TopicSpec{Name: changelogTopic(p.app, at.at.Store), Kind: ChangelogTopic, Config: changelogConfig}
 			g := p.groups[at.keyed[0].topic]
-			like := g.topics
-			if g.fixed > 0 {
-				like = nil
+			if t.Partitions = g.fixed; g.fixed == 0 || len(g.topics) < len(at.sub.Sources) {
+				t.Partitions, t.Like = 0, at.sub.Sources
 			}
-			add(TopicSpec{Name: changelogTopic(p.app, at.at.Store), Kind: ChangelogTopic, Partitions: g.fixed, Like: like, Config: changelogConfig})
+			add(t)
 		}
 	}
 	slices.SortFunc(specs, func(a, b TopicSpec) int {
