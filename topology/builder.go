@@ -110,7 +110,11 @@ func (b *Builder) add(r role, t ops.Traits, inputs ...*port) *node {
 }
 
 func (b *Builder) report(n *node, err error) {
-	b.errs = append(b.errs, &BuildError{Op: n.traits.Op, Name: n.traits.Name, File: n.at.file, Line: n.at.line, Err: err, order: n.id})
+	name := n.traits.Name
+	if name == "" {
+		name = n.opts.Name // of a stateless operator whose traits are not set yet
+	}
+	b.errs = append(b.errs, &BuildError{Op: n.traits.Op, Name: name, File: n.at.file, Line: n.at.line, Err: err, order: n.id})
 }
 
 // checkEnds reports streams that end nowhere.
