@@ -45,7 +45,8 @@ type Error struct {
 	Type string
 	// Pointer is a JSON pointer (RFC 6901) to where the error is, of which only the names of struct
 	// fields and the indices of arrays are told: map keys and unknown names, which are content, are
-	// written "*". Empty for the whole document and for codecs other than JSON.
+	// written "*". Nothing follows a name that is unknown, and "..." stands for what is deeper than 16
+	// steps. Empty for the whole document and for codecs other than JSON.
 	Pointer string
 	// Offset is in bytes from the start of what was decoded, at or before the fault; -1 where there is
 	// none to tell, as in errors of Append.

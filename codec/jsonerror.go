@@ -96,7 +96,7 @@ func semanticCause(err *json.SemanticError) error {
 		return ErrType
 	}
 	if problem := typeProblem(t); problem != "" {
-		return fmt.Errorf("%w: go %s: %s", ErrUnsupported, goType(t), problem)
+		return unsupported(t, problem)
 	}
 	var note string
 	if errors.Is(err, strconv.ErrRange) {
@@ -138,10 +138,15 @@ func documentEnd(src []byte) int {
 
 // knownPointer returns the part of p that the type t tells, with "*" for the rest: a map's key is content,
 // and so is the name of a member that no field has. After such a name nothing is known any more, and the
-// pointer ends.
+// pointer ends. It also ends, with "...", after maxPointer steps: a recursive type may be nested deeply.
 func knownPointer(t reflect.Type, p jsontext.Pointer) string {
 	var b strings.Builder
+	steps := 0
 	for tok := range p.Tokens() {
+		if steps++; steps > maxPointer {
+			b.WriteString("/...")
+			break
+		}
 		next, known := member(t, tok)
 		if !known {
 			b.WriteString("/*")
@@ -156,6 +161,9 @@ func knownPointer(t reflect.Type, p jsontext.Pointer) string {
 	}
 	return b.String()
 }
+
+// maxPointer is how many steps of a JSON pointer an error tells.
+const maxPointer = 16
 
 var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 

@@ -106,7 +106,7 @@ func typeProblem(t reflect.Type) string {
 		// field, and so no method of the user's; what it says is about the type alone.
 		err := json.Unmarshal([]byte("{}"), reflect.New(t).Interface())
 		if sem, ok := errors.AsType[*json.SemanticError](err); ok && sem.Err != nil {
-			return sem.Err.Error()
+			return "cannot be used: " + strings.TrimPrefix(strings.TrimPrefix(sem.Err.Error(), "Go "), "struct ")
 		}
 	}
 	return ""

@@ -96,11 +96,11 @@ type TimeCodec struct{}
 
 // Append implements [Codec]. The error is [ErrType] for a time that int64 milliseconds cannot hold.
 func (TimeCodec) Append(dst []byte, v time.Time) ([]byte, error) {
-	// The lowest and highest second are left out for being partly outside: UnixMilli would wrap.
-	if s := v.Unix(); s <= math.MinInt64/1000 || s >= math.MaxInt64/1000 {
+	ms := v.UnixMilli()
+	if time.UnixMilli(ms).Unix() != v.Unix() { // it wrapped
 		return dst, &Error{Codec: "time", Offset: -1, Err: errTimeRange}
 	}
-	return binary.BigEndian.AppendUint64(dst, uint64(v.UnixMilli())), nil
+	return binary.BigEndian.AppendUint64(dst, uint64(ms)), nil
 }
 
 var errTimeRange = fmt.Errorf("%w: time more than 292 million years from 1970", ErrType)

@@ -51,8 +51,11 @@ func unqualified(s string) string {
 	return b.String()
 }
 
-// goType returns t as Go source has it, "time.Time"; its kind when that would be long.
+// goType returns t as Go source has it, "time.Time"; its kind when that would be long, or a struct's text.
 func goType(t reflect.Type) string {
+	if t.Kind() == reflect.Struct && t.Name() == "" {
+		return "struct"
+	}
 	if s := t.String(); len(s) <= 60 {
 		return s
 	}

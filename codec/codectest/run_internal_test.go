@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,10 +22,14 @@ func (r *recorder) Errorf(format string, args ...any) {
 	r.failures = append(r.failures, fmt.Sprintf(format, args...))
 }
 
-// failing returns the names of the checks that c does not pass.
+// failing returns the names of the checks that c does not pass. That of concurrency is left out, as the
+// broken codecs here are not safe for it.
 func failing[T any](c codec.Codec[T], cases Cases[T]) []string {
 	var names []string
 	for _, check := range newSuite(c, cases).checks() {
+		if check.name == "concurrency" {
+			continue
+		}
 		var r recorder
 		check.run(&r)
 		if len(r.failures) > 0 {
@@ -139,17 +144,14 @@ func TestSuiteCatches(t *testing.T) {
 			return codec.String.Decode(src)
 		}}, "null"},
 		{"panics", words{decode: func(src []byte) (string, error) {
-			if len(src) > 2 && src[1] == 0x7f^0x01 {
-				panic("broken")
-			}
-			if len(src) == 3 {
+			if string(src) == "wor" { // what is left of "word" or "words" when it is cut
 				panic("broken")
 			}
 			return codec.String.Decode(src)
 		}}, "damaged"},
 		{"trustsLength", words{decode: func(src []byte) (string, error) {
 			if len(src) >= 4 {
-				kept = make([]byte, binary.BigEndian.Uint32(src)%(64<<20))
+				kept = make([]byte, binary.BigEndian.Uint32(src)%(1<<20))
 			}
 			return codec.String.Decode(src)
 		}}, "allocation"},
@@ -165,6 +167,29 @@ func TestSuiteCatches(t *testing.T) {
 	}
 	require.NotNil(t, kept)
 	require.Empty(t, failing(words{name: "words"}, wordCases()))
+}
+
+// A codec that works for one goroutine only. The first caller waits for another to come in, so that the
+// two meet every time.
+func TestSuiteCatchesConcurrency(t *testing.T) {
+	var mu sync.Mutex
+	in, met := 0, make(chan struct{})
+	alone := words{name: "words", append: func(dst []byte, v string) ([]byte, error) {
+		mu.Lock()
+		if in++; in == 2 {
+			close(met)
+		}
+		mu.Unlock()
+		<-met
+		return dst, errors.New("called twice at once")
+	}}
+	var r recorder
+	newSuite(codec.Codec[string](alone), wordCases()).concurrency(&r)
+	require.NotEmpty(t, r.failures)
+
+	r = recorder{}
+	newSuite(codec.Codec[string](words{name: "words"}), wordCases()).concurrency(&r)
+	require.Empty(t, r.failures)
 }
 
 func wordCases() Cases[string] {
