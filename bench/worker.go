@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"time"
+
+	"github.com/wickerwork/wicker/exec"
+	"github.com/wickerwork/wicker/kvstore/rocksdb"
+	"github.com/wickerwork/wicker/testkit/kafka"
+)
+
+// job is what a worker process is told: one run of one row.
+type job struct {
+	Scenario  string   `json:"scenario"`
+	App       string   `json:"app"`
+	In        string   `json:"in"`
+	Out       string   `json:"out"`
+	State     string   `json:"state"`
+	Broker    string   `json:"broker"`
+	BrokerPID int      `json:"broker_pid"`
+	Settings  []string `json:"settings,omitempty"`
+	// CPUProfile and MemProfile are files to write.
+	CPUProfile string `json:"cpu_profile,omitempty"`
+	MemProfile string `json:"mem_profile,omitempty"`
+}
+
+// measurement is one run.
+type measurement struct {
+	Records          int64   `json:"records"`
+	Seconds          float64 `json:"seconds"`
+	RecordsPerSecond float64 `json:"records_per_s"`
+	CPUSeconds       float64 `json:"cpu_s"`
+	CPUPerRecord     float64 `json:"cpu_us_per_record"`
+	PeakMemory       int64   `json:"peak_rss_bytes"`
+	// StartSeconds is from the start of the instance to the beginning of the window.
+	StartSeconds float64 `json:"start_s"`
+	// BrokerCPU and OtherCPU are what the broker and everything else on the machine used in the
+	// window: above a few seconds of the latter a run was disturbed.
+	BrokerCPU float64 `json:"broker_cpu_s"`
+	OtherCPU  float64 `json:"other_cpu_s"`
+	// Outputs is the number of records that a read_committed reader finds.
+	Outputs int64 `json:"outputs"`
+	// Problem says how the output differs from what it must be.
+	Problem  string            `json:"problem,omitempty"`
+	Versions map[string]string `json:"versions,omitempty"`
+}
+
+// measure is the measurement of the window between two readings.
+func measure(records int64, started time.Time, from, to reading) measurement {
+	m := measurement{Records: records, Seconds: to.at.Sub(from.at).Seconds(), CPUSeconds: to.cpu - from.cpu,
+		PeakMemory: peakMemory(), StartSeconds: from.at.Sub(started).Seconds(), BrokerCPU: to.broker - from.broker}
+	m.RecordsPerSecond = float64(records) / m.Seconds
+	m.CPUPerRecord = m.CPUSeconds * 1e6 / float64(records)
+	m.OtherCPU = max(0, to.machine-from.machine-m.CPUSeconds-m.BrokerCPU)
+	return m
+}
+
+// work runs Wicker's side of one job in this process and prints the measurement.
+func work(ctx context.Context, description string) error {
+	var j job
+	if err := json.Unmarshal([]byte(description), &j); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	picked, err := pick([]string{j.Scenario})
+	if err != nil {
+		return err
+	}
+	s := picked[0]
+	b, err := kafka.Attach(ctx, j.Broker)
+	if err != nil {
+		return err
+	}
+	c, err := b.Dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ends, err := c.EndOffsets(ctx, kafka.ReadCommitted, j.In)
+	if err != nil {
+		return err
+	}
+	plan, err := s.plan(j.App, j.In, j.Out)
+	if err != nil {
+		return err
+	}
+	cfg := exec.Config{Brokers: []string{j.Broker}}
+	if s.name != "map" {
+		cfg.State = rocksdb.New(rocksdb.Options{Dir: j.State})
+	}
+	app, err := exec.New(plan, cfg)
+	if err != nil {
+		return err
+	}
+
+	started := time.Now()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ran := make(chan error, 1)
+	go func() { ran <- app.Run(ctx) }()
+	for app.Stats().Tasks == 0 {
+		select {
+		case err := <-ran:
+			return errors.Join(errors.New("worker: the run ended"), err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	stop, err := profile(j.CPUProfile)
+	if err != nil {
+		return err
+	}
+	from := read(j.BrokerPID)
+	if err := await(ctx, c, app, j, s, ends, ran); err != nil {
+		return err
+	}
+	to := read(j.BrokerPID)
+	m := measure(sum(ends), started, from, to)
+	if err := errors.Join(stop(), heapProfile(j.MemProfile)); err != nil {
+		return err
+	}
+	m.Versions = map[string]string{"go": runtime.Version(), "librocksdb": libraryVersion("librocksdb")}
+	cancel()
+	if err := <-ran; err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(m)
+}
+
+// await returns when everything has been processed and committed.
+func await(ctx context.Context, c *kafka.Client, app *exec.App, j job, s *scenario, target kafka.Offsets, ran <-chan error) error {
+	repartition := ""
+	if s.repartition != "" {
+		repartition = j.App + "-" + s.repartition + "-repartition"
+	}
+	for tick := time.NewTicker(50 * time.Millisecond); ; {
+		select {
+		case err := <-ran:
+			return errors.Join(errors.New("worker: the run ended"), err)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		if repartition != "" {
+			// What the second hop must reach is known once all of it was taken.
+			if app.Stats().In[repartition] < sum(target) {
+				continue
+			}
+			more, err := lastRecords(ctx, c, repartition)
+			if err != nil {
+				return err
+			}
+			for p, at := range more {
+				target[p] = at
+			}
+			repartition = ""
+		}
+		have, err := c.CommittedOffsets(ctx, j.App)
+		if err != nil {
+			return err
+		}
+		reached := true
+		for p, at := range target {
+			reached = reached && have[p] >= at
+		}
+		if reached {
+			return nil
+		}
+	}
+}
+
+// lastRecords returns the offset after the last record of each partition of a topic that
+// nobody writes to any more: its end without the markers behind it.
+func lastRecords(ctx context.Context, c *kafka.Client, topic string) (kafka.Offsets, error) {
+	ends, err := c.EndOffsets(ctx, kafka.ReadUncommitted, topic)
+	if err != nil {
+		return nil, err
+	}
+	for back := int64(16); ; back *= 8 {
+		from := kafka.Offsets{}
+		for p, end := range ends {
+			from[p] = max(0, end-back)
+		}
+		records, err := c.ReadFrom(ctx, kafka.ReadUncommitted, from)
+		if err != nil {
+			return nil, err
+		}
+		last := kafka.Offsets{}
+		for _, r := range records {
+			p := kafka.Partition{Topic: topic, Partition: r.Partition}
+			last[p] = max(last[p], r.Offset+1)
+		}
+		whole := true
+		for p := range ends {
+			whole = whole && (last[p] > 0 || from[p] == 0)
+		}
+		if whole {
+			return last, nil
+		}
+	}
+}
+
+// profile begins a CPU profile, if a file is named, and returns what ends it.
+func profile(path string) (stop func() error, err error) {
+	if path == "" {
+		return func() error { return nil }, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return f.Close()
+	}, nil
+}
+
+// heapProfile writes what was allocated so far, if a file is named.
+func heapProfile(path string) error {
+	if path == "" {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(pprof.Lookup("allocs").WriteTo(f, 0), f.Close())
+}
