@@ -54,7 +54,9 @@ type SASL struct {
 }
 
 // String returns the mechanism and the user's name.
-func (s SASL) String() string { return fmt.Sprintf("%s user %q (password redacted)", s.Mechanism, s.Username) }
+func (s SASL) String() string {
+	return fmt.Sprintf("%s user %q (password redacted)", s.Mechanism, s.Username)
+}
 
 // GoString returns what String does.
 func (s SASL) GoString() string { return s.String() }

@@ -32,16 +32,16 @@ const (
 // versions is the range of versions that this package speaks of each call. Calls that it
 // writes or reads itself are marked; the others are bounded by kafka-go's messages.
 var versions = map[protocol.ApiKey]struct{ min, max int16 }{
-	protocol.Produce:            {3, 8},  // own framing: produce.go
-	protocol.Fetch:              {4, 11}, // own decoding: fetch.go
+	protocol.Produce:            {3, 8},   // own framing: lane.go
+	protocol.Fetch:              {11, 11}, // own message: fetch.go
 	protocol.ListOffsets:        {2, 5},
 	protocol.Metadata:           {4, 8},
 	protocol.OffsetFetch:        {7, 7}, // own message: offsets.go
 	protocol.FindCoordinator:    {1, 2},
-	protocol.JoinGroup:          {5, 7},
-	protocol.Heartbeat:          {3, 4},
-	protocol.LeaveGroup:         {3, 4},
-	protocol.SyncGroup:          {3, 5},
+	protocol.JoinGroup:          {5, 5}, // the first of each of these four that knows static members (KIP-345);
+	protocol.Heartbeat:          {3, 3}, // kafka-go gets later ones partly wrong
+	protocol.LeaveGroup:         {3, 3}, // own message: member.go
+	protocol.SyncGroup:          {3, 3},
 	protocol.SaslHandshake:      {1, 1},
 	protocol.ApiVersions:        {0, 2},
 	protocol.CreateTopics:       {4, 5},

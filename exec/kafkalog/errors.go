@@ -24,33 +24,35 @@ const (
 
 // Codes that the code branches on.
 const (
-	codeOffsetOutOfRange     = 1
-	codeUnknownTopic         = 3
-	codeLeaderNotAvailable   = 5
-	codeMessageTooLarge      = 10
-	codeNotCoordinator       = 16
-	codeRecordListTooLarge   = 18
-	codeNotEnoughReplicas    = 19
-	codeIllegalGeneration    = 22
-	codeUnknownMember        = 25
-	codeRebalanceInProgress  = 27
-	codeTopicExists          = 36
-	codeNotController        = 41
-	codeOutOfOrderSequence   = 45
-	codeRequestTimedOut = 7
+	codeOffsetOutOfRange       = 1
+	codeUnknownTopic           = 3
+	codeLeaderNotAvailable     = 5
+	codeNotLeader              = 6
+	codeMessageTooLarge        = 10
+	codeNotCoordinator         = 16
+	codeRecordListTooLarge     = 18
+	codeNotEnoughReplicas      = 19
+	codeIllegalGeneration      = 22
+	codeUnknownMember          = 25
+	codeRebalanceInProgress    = 27
+	codeTopicExists            = 36
+	codeNotController          = 41
+	codeOutOfOrderSequence     = 45
+	codeRequestTimedOut        = 7
 	codeNotEnoughReplicasAfter = 20
-	codeInvalidEpoch = 47
-	codeInvalidIDMapping = 49
-	codeTxnCoordinatorFenced = 52
-	codeProducerFenced = 90
-	codeDuplicateSequence    = 46
-	codeConcurrentTxns       = 51
-	codeOperationNotAttempt  = 55
-	codeSaslAuthFailed       = 58
-	codeMemberIDRequired     = 79
-	codeCoordinatorLoading   = 14
-	codeCoordinatorNotAvail  = 15
-	codeUnsupportedMechanism = 33
+	codeInvalidEpoch           = 47
+	codeInvalidIDMapping       = 49
+	codeTxnCoordinatorFenced   = 52
+	codeProducerFenced         = 90
+	codeDuplicateSequence      = 46
+	codeConcurrentTxns         = 51
+	codeOperationNotAttempt    = 55
+	codeSaslAuthFailed         = 58
+	codeMemberIDRequired       = 79
+	codeFencedInstance       = 82
+	codeCoordinatorLoading     = 14
+	codeCoordinatorNotAvail    = 15
+	codeUnsupportedMechanism   = 33
 )
 
 type override struct {

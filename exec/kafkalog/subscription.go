@@ -1,0 +1,129 @@
+package kafkalog
+
+import (
+	"encoding/binary"
+
+	"github.com/segmentio/kafka-go/protocol"
+
+	"github.com/wickerwork/wicker/exec/commitlog"
+)
+
+// The formats that members of a consumer group write for each other, as Kafka's own tools
+// read them: ConsumerProtocolSubscription and ConsumerProtocolAssignment.
+
+// appendSubscription encodes what a member says when it joins, in version 1, the first with
+// owned partitions.
+func appendSubscription(b []byte, topics []string, userData []byte, owned []commitlog.TopicPartition) []byte {
+	be := binary.BigEndian
+	b = be.AppendUint16(b, 1)
+	b = be.AppendUint32(b, uint32(len(topics)))
+	for _, t := range topics {
+		b = appendString(b, t)
+	}
+	b = appendBytes(b, userData)
+	return appendPartitions(b, owned)
+}
+
+// readSubscription decodes what a member said, in version 0 or later.
+func readSubscription(b []byte) (commitlog.GroupMember, error) {
+	var m commitlog.GroupMember
+	r := wireReader{b: b}
+	version := r.int16()
+	for range r.array(2) {
+		m.Topics = append(m.Topics, string(r.string()))
+	}
+	m.UserData = r.bytes()
+	if version >= 1 {
+		m.Owned = r.partitions()
+	}
+	return m, r.err() // later versions go on
+}
+
+// appendAssignment encodes what a member is given, in version 0.
+func appendAssignment(b []byte, tps []commitlog.TopicPartition) []byte {
+	b = binary.BigEndian.AppendUint16(b, 0)
+	b = appendPartitions(b, tps)
+	return appendBytes(b, nil)
+}
+
+// readAssignment decodes what a member is given. Nothing at all is no partition.
+func readAssignment(b []byte) ([]commitlog.TopicPartition, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	r := wireReader{b: b}
+	r.int16() // version: later ones go on
+	tps := r.partitions()
+	return tps, r.err()
+}
+
+// appendBytes writes an INT32 length and as many bytes; nil is null.
+func appendBytes(b, v []byte) []byte {
+	if v == nil {
+		return binary.BigEndian.AppendUint32(b, 0xffffffff)
+	}
+	b = binary.BigEndian.AppendUint32(b, uint32(len(v)))
+	return append(b, v...)
+}
+
+// appendPartitions writes partitions by topic, topics in order of first appearance.
+func appendPartitions(b []byte, tps []commitlog.TopicPartition) []byte {
+	by := byTopic(tps)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(by)))
+	for _, tp := range tps {
+		partitions, ok := by[tp.Topic]
+		if !ok {
+			continue
+		}
+		delete(by, tp.Topic)
+		b = appendString(b, tp.Topic)
+		b = binary.BigEndian.AppendUint32(b, uint32(len(partitions)))
+		for _, p := range partitions {
+			b = binary.BigEndian.AppendUint32(b, uint32(p))
+		}
+	}
+	return b
+}
+
+// partitions reads what appendPartitions wrote.
+func (r *wireReader) partitions() []commitlog.TopicPartition {
+	var tps []commitlog.TopicPartition
+	for range r.array(6) {
+		topic := string(r.string())
+		for range r.array(4) {
+			tps = append(tps, commitlog.TopicPartition{Topic: topic, Partition: r.int32()})
+		}
+	}
+	return tps
+}
+
+// appendLeave encodes LeaveGroup v3 for one member. kafka-go's answer has its first two fields
+// in the wrong order.
+func appendLeave(b []byte, clientID, group, id, instance string) []byte {
+	b = appendHeader(b, protocol.LeaveGroup, 3, clientID)
+	b = appendString(b, group)
+	b = binary.BigEndian.AppendUint32(b, 1)
+	b = appendString(b, id)
+	if instance == "" {
+		b = binary.BigEndian.AppendUint16(b, 0xffff)
+	} else {
+		b = appendString(b, instance)
+	}
+	finish(b, len(b))
+	return b
+}
+
+// readLeave decodes the body of an answer to appendLeave's request and returns its error code.
+func readLeave(body []byte) (int16, error) {
+	r := wireReader{b: body}
+	r.int32() // throttle time
+	code := r.int16()
+	for range r.array(6) {
+		r.string()
+		r.string()
+		if c := r.int16(); code == 0 {
+			code = c
+		}
+	}
+	return code, r.err()
+}
