@@ -464,7 +464,7 @@ func (o worldOutput) Write(_ *ops.Meta, key, value []byte) error {
 // program gives, and all records of a key meet in one partition.
 func TestRandomPlansGiveWhatThePlainProgramGives(t *testing.T) {
 	var topics, groups int
-	for seed := range uint64(1500) {
+	for seed := range uint64(400) {
 		p := randomProgram(seed, true, 0)
 		plan, err := p.b.Build()
 		text := fmt.Sprintf("seed %d\n%s", seed, strings.Join(p.text, "\n"))
@@ -509,15 +509,15 @@ func TestRandomPlansGiveWhatThePlainProgramGives(t *testing.T) {
 		}
 		require.Equal(t, p.sinks, w.sinks, w.text)
 	}
-	require.Greater(t, topics, 500, "the programs are of use")
-	require.Greater(t, groups, 100)
+	require.Greater(t, topics, 100, "the programs are of use")
+	require.Greater(t, groups, 20)
 }
 
 // E2: without changes of key, each topic gets its records in the very order that the plain
 // program gives, whatever waits for answers on the way.
 func TestRandomPlansKeepTheOrder(t *testing.T) {
 	var gates int
-	for seed := range uint64(1500) {
+	for seed := range uint64(400) {
 		p := randomProgram(seed, false, 0)
 		plan, err := p.b.Build()
 		text := fmt.Sprintf("seed %d\n%s", seed, strings.Join(p.text, "\n"))
@@ -549,7 +549,7 @@ func TestRandomPlansKeepTheOrder(t *testing.T) {
 		}
 		require.Equal(t, p.sinks, w.sinks, w.text)
 	}
-	require.Greater(t, gates, 1000, "the programs are of use")
+	require.Greater(t, gates, 200, "the programs are of use")
 }
 
 // checkPlan checks what must hold for any plan.
@@ -600,7 +600,7 @@ func requireKeyed(t *testing.T, p *place, text string) {
 // P1: no plan has a repartition topic too many: one for each Rekey that is followed by state
 // before the next change of key, and what is behind it all needs it.
 func TestRandomPlansHaveNoNeedlessTopics(t *testing.T) {
-	for seed := range uint64(1500) {
+	for seed := range uint64(400) {
 		p := randomProgram(seed, true, 0)
 		plan, err := p.b.Build()
 		require.NoError(t, err)
@@ -666,7 +666,7 @@ func placeLeadsToState(p *place) bool {
 // Build never panics, whatever is wrong, and names each mistake's line.
 func TestRandomMisuseIsAnErrorOfBuild(t *testing.T) {
 	var failed int
-	for seed := range uint64(3000) {
+	for seed := range uint64(800) {
 		p := randomProgram(seed, true, 1+int(seed%30))
 		plan, err := p.b.Build()
 		text := fmt.Sprintf("seed %d\n%s\n%v", seed, strings.Join(p.text, "\n"), err)
@@ -686,5 +686,5 @@ func TestRandomMisuseIsAnErrorOfBuild(t *testing.T) {
 			require.NotContains(t, e.Error(), "internal error", text)
 		}
 	}
-	require.Greater(t, failed, 1000)
+	require.Greater(t, failed, 250)
 }
