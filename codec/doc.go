@@ -29,7 +29,8 @@
 //
 // # Guarantees
 //
-//	C1  Decode(Append(v)) is v, where a codec's documentation names no exception (Time: milliseconds, UTC)
+//	C1  Decode(Append(v)) is v, where a codec's documentation names no exception (Time:
+//	    milliseconds, UTC; JSON: nil slices and maps come back empty)
 //	C2  Append of equal values gives equal bytes: a key is found again, an unchanged state stays unchanged
 //	C3  Decode reads the whole of its bytes or fails; it never guesses, truncates or coerces
 //	C4  Decode neither writes to its bytes nor, but for Bytes, keeps them; Append keeps neither dst nor v
