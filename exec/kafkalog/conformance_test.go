@@ -44,6 +44,7 @@ func TestConformance(t *testing.T) {
 				},
 				Compressions: []string{"gzip", "snappy", "lz4", "zstd"},
 				Elapse:       time.Sleep,
+				Patience:     4 * time.Second,
 			}
 			return target
 		})

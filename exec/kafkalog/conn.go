@@ -39,8 +39,8 @@ var versions = map[protocol.ApiKey]struct{ min, max int16 }{
 	protocol.OffsetFetch:        {7, 7}, // own message: offsets.go
 	protocol.FindCoordinator:    {1, 2},
 	protocol.JoinGroup:          {5, 5}, // the first of each of these four that knows static members (KIP-345);
-	protocol.Heartbeat:          {3, 3}, // kafka-go gets later ones partly wrong
-	protocol.LeaveGroup:         {3, 3}, // own message: member.go
+	protocol.Heartbeat:          {3, 3}, // own message: membership.go
+	protocol.LeaveGroup:         {3, 3}, // own message: membership.go
 	protocol.SyncGroup:          {3, 3},
 	protocol.SaslHandshake:      {1, 1},
 	protocol.ApiVersions:        {0, 2},

@@ -49,7 +49,7 @@ const (
 	codeOperationNotAttempt    = 55
 	codeSaslAuthFailed         = 58
 	codeMemberIDRequired       = 79
-	codeFencedInstance       = 82
+	codeFencedInstance         = 82
 	codeCoordinatorLoading     = 14
 	codeCoordinatorNotAvail    = 15
 	codeUnsupportedMechanism   = 33

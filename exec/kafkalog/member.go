@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/heartbeat"
 	"github.com/segmentio/kafka-go/protocol/joingroup"
 	"github.com/segmentio/kafka-go/protocol/syncgroup"
 
@@ -294,10 +293,10 @@ func (m *member) startBeating() error {
 	ctx, cancel := context.WithCancel(m.ctx)
 	b := &beating{cancel: cancel, done: make(chan struct{})}
 	m.beating = b
-	req := &heartbeat.Request{GroupID: m.cfg.Group, GenerationID: m.generation, MemberID: m.id, GroupInstanceID: m.cfg.InstanceID}
+	id, generation := m.id, m.generation
 	go func() {
 		defer close(b.done)
-		m.beat(ctx, req)
+		m.beat(ctx, id, generation)
 	}()
 	return nil
 }
@@ -316,15 +315,15 @@ func (m *member) stopBeating() {
 
 // beat sends heartbeats until ctx or the membership ends. While the group rebalances they go
 // on, so that an owner who takes its time keeps its place (L6).
-func (m *member) beat(ctx context.Context, req *heartbeat.Request) {
-	logger := m.log.cfg.Logger.With("group", m.cfg.Group, "member", req.MemberID, "generation", req.GenerationID)
+func (m *member) beat(ctx context.Context, id string, generation int32) {
+	logger := m.log.cfg.Logger.With("group", m.cfg.Group, "member", id, "generation", generation)
 	heard := time.Now()
 	wait := m.cfg.HeartbeatInterval
 	for tries := 0; ; {
 		if sleep(ctx, wait) != nil {
 			return
 		}
-		err := m.beatOnce(ctx, req)
+		err := m.beatOnce(ctx, id, generation)
 		if ctx.Err() != nil {
 			return
 		}
@@ -353,12 +352,37 @@ func (m *member) beat(ctx context.Context, req *heartbeat.Request) {
 	}
 }
 
-func (m *member) beatOnce(ctx context.Context, req *heartbeat.Request) error {
-	msg, err := m.log.coords.call(ctx, m.beats, m.key, req)
+func (m *member) beatOnce(ctx context.Context, id string, generation int32) error {
+	c, err := m.tell(ctx, protocol.Heartbeat, func(b []byte, clientID string) []byte {
+		return appendHeartbeat(b, clientID, m.cfg.Group, id, m.cfg.InstanceID, generation)
+	}, readHeartbeat)
 	if err != nil {
 		return err
 	}
-	return m.refused("heartbeat", msg.(*heartbeat.Response).ErrorCode)
+	return m.refused("heartbeat", c)
+}
+
+// tell sends one of this package's own requests to the coordinator and returns the code that
+// it answers.
+func (m *member) tell(ctx context.Context, key protocol.ApiKey, request func(b []byte, clientID string) []byte, read func(body []byte) (int16, error)) (int16, error) {
+	cn, err := m.log.coords.conn(ctx, m.beats, m.key)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := cn.version(key); err != nil {
+		return 0, err
+	}
+	frame, err := cn.exchange(ctx, request(nil, cn.clientID), cn.timeout)
+	var c int16
+	if err == nil {
+		if c, err = read(frame[frameHeader:]); err != nil {
+			err = &connError{addr: cn.addr, err: fmt.Errorf("answer to %s: %w", key, err)}
+		}
+	}
+	if err != nil {
+		m.log.coords.lost(m.key, err)
+	}
+	return c, err
 }
 
 // Close implements commitlog.Member.
@@ -387,20 +411,10 @@ func (m *member) Close(ctx context.Context, leave bool) error {
 func (m *member) leave(ctx context.Context, id string) error {
 	const op = "leave group"
 	return retryFor(ctx, m.log.cfg.RequestTimeout, op, func(ctx context.Context) error {
-		cn, err := m.log.coords.conn(ctx, m.beats, m.key)
+		c, err := m.tell(ctx, protocol.LeaveGroup, func(b []byte, clientID string) []byte {
+			return appendLeave(b, clientID, m.cfg.Group, id, m.cfg.InstanceID)
+		}, readLeave)
 		if err != nil {
-			return err
-		}
-		if _, err := cn.version(protocol.LeaveGroup); err != nil {
-			return err
-		}
-		frame, err := cn.exchange(ctx, appendLeave(nil, cn.clientID, m.cfg.Group, id, m.cfg.InstanceID), cn.timeout)
-		var c int16
-		if err == nil {
-			c, err = readLeave(frame[frameHeader:])
-		}
-		if err != nil {
-			m.log.coords.lost(m.key, err)
 			return err
 		}
 		if c == codeUnknownMember || c == codeFencedInstance {

@@ -313,7 +313,8 @@ func (f *fetcher) fetchedLocked(p *fetchPart, err error) {
 	if err == nil {
 		if p.code == codeOffsetOutOfRange {
 			part.leader, part.retryAt = outOfRange, time.Time{}
-			r.wg.Go(func() { r.explain(part, p.at) })
+			want := p.at // p is used again
+			r.wg.Go(func() { r.explain(part, want) })
 			return
 		}
 		if e := kafkaErr("fetch", inFetch, p.code); e != nil {

@@ -3,8 +3,6 @@ package kafkalog
 import (
 	"encoding/binary"
 
-	"github.com/segmentio/kafka-go/protocol"
-
 	"github.com/wickerwork/wicker/exec/commitlog"
 )
 
@@ -95,35 +93,4 @@ func (r *wireReader) partitions() []commitlog.TopicPartition {
 		}
 	}
 	return tps
-}
-
-// appendLeave encodes LeaveGroup v3 for one member. kafka-go's answer has its first two fields
-// in the wrong order.
-func appendLeave(b []byte, clientID, group, id, instance string) []byte {
-	b = appendHeader(b, protocol.LeaveGroup, 3, clientID)
-	b = appendString(b, group)
-	b = binary.BigEndian.AppendUint32(b, 1)
-	b = appendString(b, id)
-	if instance == "" {
-		b = binary.BigEndian.AppendUint16(b, 0xffff)
-	} else {
-		b = appendString(b, instance)
-	}
-	finish(b, len(b))
-	return b
-}
-
-// readLeave decodes the body of an answer to appendLeave's request and returns its error code.
-func readLeave(body []byte) (int16, error) {
-	r := wireReader{b: body}
-	r.int32() // throttle time
-	code := r.int16()
-	for range r.array(6) {
-		r.string()
-		r.string()
-		if c := r.int16(); code == 0 {
-			code = c
-		}
-	}
-	return code, r.err()
 }
