@@ -49,9 +49,10 @@ func (s SinkOp[K, V]) Wire(site *Site) (Emit[K, V], error) {
 
 // EncodeError says that a key, a value or a state could not be encoded. It wraps the codec's error.
 type EncodeError struct {
-	// Part is "key", "value" or "state".
+	// Part is "key", "value" or "state", an answer of Memo being state.
 	Part string
-	Err  error
+	// Err is the codec's error.
+	Err error
 }
 
 // Error names the part and the cause, never the content.

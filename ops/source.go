@@ -37,11 +37,12 @@ func (s SourceOp[K, V]) Wire(site *Site, down Emit[K, V]) (Emit[[]byte, []byte],
 	}, nil
 }
 
-// DecodeError says that a record's key or value could not be decoded. It wraps the codec's error.
+// DecodeError says that a key, a value or a state could not be decoded. It wraps the codec's error.
 type DecodeError struct {
-	// Part is "key" or "value".
+	// Part is "key", "value" or "state", an answer of Memo being state.
 	Part string
-	Err  error
+	// Err is the codec's error.
+	Err error
 }
 
 // Error names the part and the cause, never the bytes.
