@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -229,7 +230,7 @@ func (c *Client) metadata(ctx context.Context, topics ...string) ([]kmsg.Metadat
 }
 
 // CommittedOffsets returns what a group has committed, of all partitions of which it has
-// committed anything. Offsets of open transactions are not among them.
+// committed anything; a group that does not exist has none. Offsets of open transactions are not among them.
 func (c *Client) CommittedOffsets(ctx context.Context, group string) (Offsets, error) {
 	asked := kmsg.NewOffsetFetchRequestGroup()
 	asked.Group, asked.Topics = group, nil // all
@@ -241,6 +242,9 @@ func (c *Client) CommittedOffsets(ctx context.Context, group string) (Offsets, e
 	}
 	if err == nil {
 		err = kerr.ErrorForCode(res.Groups[0].ErrorCode)
+	}
+	if errors.Is(err, kerr.GroupIDNotFound) { // kfake's answer; Kafka's is that there are none
+		return Offsets{}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("testkit/kafka: offsets of group %s: %w", group, err)

@@ -85,22 +85,20 @@ func (p *process) launch(ctx context.Context) error {
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 		"-cp", filepath.Join(lib, "*"),
 	}, p.opts.JVM...)
-	command := func(args []string) *exec.Cmd {
+	command := func(ctx context.Context, args []string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, javaPath, args...)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = p.opts.Dir, log, log
 		detach(cmd)
 		return cmd
 	}
 	if _, err := os.Stat(filepath.Join(p.opts.Dir, "data", "meta.properties")); err != nil {
-		if err := command(p.formatArgs(args, props)).Run(); err != nil {
+		if err := command(ctx, p.formatArgs(args, props)).Run(); err != nil {
 			return fmt.Errorf("kafka.tools.StorageTool: %w: %s", errors.Join(err, ctx.Err()), lastLines(tail(p.logPath()), 20))
 		}
 	}
 
-	r := &run{done: make(chan struct{})}
-	r.cmd = command(append(slices.Clone(args), "kafka.Kafka", props))
-	// ctx bounds the start: from here on kill and stop end it.
-	r.cmd = &exec.Cmd{Path: r.cmd.Path, Args: r.cmd.Args, Dir: r.cmd.Dir, Stdout: log, Stderr: log, SysProcAttr: r.cmd.SysProcAttr}
+	// ctx bounds the start, not the broker's life.
+	r := &run{done: make(chan struct{}), cmd: command(context.WithoutCancel(ctx), append(slices.Clone(args), "kafka.Kafka", props))}
 	if err := r.cmd.Start(); err != nil {
 		return err
 	}
