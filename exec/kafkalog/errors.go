@@ -47,6 +47,7 @@ const (
 	codeDuplicateSequence      = 46
 	codeConcurrentTxns         = 51
 	codeOperationNotAttempt    = 55
+	codeGroupNotFound          = 69
 	codeSaslAuthFailed         = 58
 	codeMemberIDRequired       = 79
 	codeFencedInstance         = 82
@@ -70,7 +71,8 @@ type kafkaError struct {
 
 // kafkaErrors is the closed classification of the error codes of Apache Kafka 4.4.0, in order
 // of code. Group members join again after ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and
-// REBALANCE_IN_PROGRESS, a transaction that meets them has lost its partitions. A server's
+// REBALANCE_IN_PROGRESS, a transaction that meets them has lost its partitions. INVALID_TXN_STATE
+// of a Produce is for a transaction that somebody else has ended. A server's
 // unexpected error is worth another try where a repetition is harmless.
 var kafkaErrors = [...]kafkaError{
 	{-1, "UNKNOWN_SERVER_ERROR", commitlog.Fatal, []override{{inProduce, commitlog.Retriable}, {inTxn, commitlog.Retriable}, {inCommit, commitlog.Retriable}, {inGroup, commitlog.Retriable}, {inFetch, commitlog.Retriable}}},
@@ -122,7 +124,7 @@ var kafkaErrors = [...]kafkaError{
 	{45, "OUT_OF_ORDER_SEQUENCE_NUMBER", commitlog.Abort, nil},
 	{46, "DUPLICATE_SEQUENCE_NUMBER", commitlog.Abort, nil},
 	{47, "INVALID_PRODUCER_EPOCH", commitlog.Fenced, nil},
-	{48, "INVALID_TXN_STATE", commitlog.Abort, nil},
+	{48, "INVALID_TXN_STATE", commitlog.Abort, []override{{inProduce, commitlog.Fenced}}},
 	{49, "INVALID_PRODUCER_ID_MAPPING", commitlog.Fenced, nil},
 	{50, "INVALID_TRANSACTION_TIMEOUT", commitlog.Fatal, nil},
 	{51, "CONCURRENT_TRANSACTIONS", commitlog.Retriable, nil},

@@ -207,6 +207,9 @@ func readOffsetFetch(op string, body []byte) (map[commitlog.TopicPartition]int64
 	if err := r.err(); err != nil {
 		return nil, &commitlog.Error{Op: op, Partition: -1, Class: commitlog.Retriable, Err: fmt.Errorf("decoding: %w", err)}
 	}
+	if code == codeGroupNotFound {
+		return offsets, nil // a group that nobody has committed for yet
+	}
 	if e := kafkaErr(op, inCall, code); e != nil {
 		return nil, e
 	}
