@@ -151,15 +151,12 @@ func (g *group) drop(ms *membership) {
 func (g *group) rebalance() {
 	if g.phase != preparing {
 		g.phase = preparing
-		var timeout time.Duration
 		for _, m := range g.members {
-			timeout = max(timeout, m.client.cfg.RebalanceTimeout)
 			if !m.joining {
 				m.client.signal()
 			}
 		}
-		g.deadline = g.c.opts.Now().Add(timeout)
-		g.c.arm(g.deadline)
+		g.startDeadline()
 	}
 	for _, m := range g.members {
 		if !m.joining {
@@ -168,6 +165,17 @@ func (g *group) rebalance() {
 		}
 	}
 	g.complete()
+}
+
+// startDeadline gives the phase of a rebalance its time: that of the members to join, and then that of the
+// leader to assign, each as long as the most patient member allows.
+func (g *group) startDeadline() {
+	var timeout time.Duration
+	for _, m := range g.members {
+		timeout = max(timeout, m.client.cfg.RebalanceTimeout)
+	}
+	g.deadline = g.c.opts.Now().Add(timeout)
+	g.c.arm(g.deadline)
 }
 
 // complete begins the next generation with the members there are.
@@ -192,6 +200,7 @@ func (g *group) complete() {
 			g.startExpiry(m)
 		}
 	}
+	g.startDeadline() // a leader is not late because some member was
 	g.fire()
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,6 +85,63 @@ func TestRebalanceTimeout(t *testing.T) {
 		require.Equal(t, 30*time.Second, time.Since(begin))
 		require.Len(t, as.Partitions, 2)
 		require.True(t, signalled(a))
+	})
+}
+
+// When members are late the leader still has all of its own time to assign. It used to be thrown out at once,
+// since the deadline that the members had missed was taken for the leader's.
+func TestLateMemberIsNotTheLeadersFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		l := memlog.New(memlog.Options{})
+		defer l.Close()
+		create(t, l, "in", 2)
+		late := member(t, l, "g", "", 2, "in")
+		_, err := late.Join(ctx, nil, nil)
+		require.NoError(t, err)
+		assign := func(members []commitlog.GroupMember) (map[string][]commitlog.TopicPartition, error) {
+			time.Sleep(20 * time.Second)
+			return everyPartition(2)(members)
+		}
+		leader, err := l.OpenMember(ctx, commitlog.MemberConfig{Group: "g", Protocol: "p", Topics: []string{"in"},
+			SessionTimeout: 10 * time.Second, RebalanceTimeout: 30 * time.Second, Assign: assign})
+		require.NoError(t, err)
+		begin := time.Now()
+		as, err := leader.Join(ctx, nil, nil)
+		require.NoError(t, err)
+		require.Equal(t, 50*time.Second, time.Since(begin))
+		require.EqualValues(t, 2, as.Generation, "one rebalance")
+		require.Len(t, as.Partitions, 2)
+	})
+}
+
+// A member that is thrown out while it is paused, joins anew and is resumed has heartbeats again; one whose
+// connection was closed meanwhile has none. Resuming used to look at the membership that was gone.
+func TestResumedMembership(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		l := memlog.New(memlog.Options{})
+		defer l.Close()
+		create(t, l, "in", 1)
+		s := l.Session()
+		m := member(t, s, "g", "", 1, "in")
+		first, err := m.Join(ctx, nil, nil)
+		require.NoError(t, err)
+		require.NoError(t, l.PauseMember("g", first.MemberID, true))
+		time.Sleep(11 * time.Second)
+		require.Empty(t, l.Group("g").Members)
+		second, err := m.Join(ctx, nil, nil)
+		require.NoError(t, err)
+		require.NotEqual(t, first.MemberID, second.MemberID)
+		require.NoError(t, l.PauseMember("g", first.MemberID, false))
+		time.Sleep(time.Hour)
+		require.Len(t, l.Group("g").Members, 1)
+
+		require.NoError(t, l.PauseMember("g", second.MemberID, true))
+		require.NoError(t, s.Close())
+		require.NoError(t, l.PauseMember("g", second.MemberID, false))
+		time.Sleep(11 * time.Second)
+		require.Empty(t, l.Group("g").Members)
 	})
 }
 
@@ -166,6 +224,7 @@ func TestRandomMembers(t *testing.T) {
 			create(t, l, "in", width)
 			var mu sync.Mutex
 			owners := map[int32]map[int32]string{} // by generation and partition
+			var quiet atomic.Bool                  // members are prompt from now on
 			var wg sync.WaitGroup
 			var sessions []*memlog.Log
 			live := map[*memlog.Log]bool{}
@@ -213,7 +272,9 @@ func TestRandomMembers(t *testing.T) {
 						case <-wait.C: // nothing more happens, or the connection is closed
 							return
 						}
-						time.Sleep(time.Duration(delays.IntN(40)) * time.Second) // at times longer than the timeout
+						if delay := time.Duration(delays.IntN(40)) * time.Second; !quiet.Load() {
+							time.Sleep(delay) // at times longer than the timeout
+						}
 					}
 				})
 			}
@@ -236,6 +297,7 @@ func TestRandomMembers(t *testing.T) {
 				}
 			}
 			start("")
+			quiet.Store(true)
 			time.Sleep(4 * time.Minute)
 			g := l.Group("g")
 			require.Equal(t, "Stable", g.State, "seed %d", seed)

@@ -298,9 +298,15 @@ func (l *Log) PauseMember(groupName, memberID string, paused bool) error {
 	ms := g.paused[memberID]
 	if !paused && ms != nil {
 		delete(g.paused, memberID)
-		ms.client.paused = false
-		if ms.expires = (time.Time{}); g.members[memberID] != ms || g.phase == preparing && !ms.joining {
-			ms.client.signal()
+		m := ms.client
+		m.paused = false
+		// It may have been thrown out meanwhile and have joined anew, or have been closed: then nothing
+		// sends heartbeats any more.
+		if ms = m.ms; !m.closed && g.members[ms.id] == ms {
+			ms.expires = time.Time{}
+		}
+		if g.members[ms.id] != ms || g.phase == preparing && !ms.joining {
+			m.signal()
 		}
 		return nil
 	}
