@@ -41,6 +41,7 @@ const (
 	codeRequestTimedOut        = 7
 	codeNotEnoughReplicasAfter = 20
 	codeInvalidEpoch           = 47
+	codeInvalidTxnState        = 48
 	codeInvalidIDMapping       = 49
 	codeTxnCoordinatorFenced   = 52
 	codeProducerFenced         = 90

@@ -265,6 +265,7 @@ func (p *producer) findLeaders() bool {
 	}
 	if len(tps) == 0 || p.closed || p.failed != nil {
 		p.finding = false
+		p.notifyLocked()
 		p.mu.Unlock()
 		return false
 	}
@@ -314,7 +315,9 @@ func placed(err error, tp commitlog.TopicPartition) error {
 // unknown; err is nil when the batch is in the log.
 func (p *producer) answeredLocked(ob *outBatch, base int64, err error) {
 	part := ob.part
-	part.asked--
+	if part.asked--; part.asked == 0 {
+		defer p.notifyLocked() // an Abort may wait for it
+	}
 	if err == nil {
 		p.ackedLocked(ob, base)
 	} else {

@@ -69,7 +69,6 @@ func (p *producer) addPartitions() bool {
 		p.mu.Unlock()
 		return false
 	}
-	p.began = true
 	req := &addpartitionstotxn.Request{TransactionalID: p.cfg.TransactionalID, ProducerID: p.id, ProducerEpoch: p.epoch}
 	p.mu.Unlock()
 	for topic, partitions := range byTopic(tps) {
@@ -79,6 +78,7 @@ func (p *producer) addPartitions() bool {
 	err := p.log.retry(p.ctx, op, func(ctx context.Context) error {
 		p.mu.Lock()
 		failed := p.failed
+		p.began = p.began || failed == nil
 		p.mu.Unlock()
 		if failed != nil {
 			return failed
@@ -320,7 +320,9 @@ func (p *producer) Abort(ctx context.Context) error {
 			return p.name(wrap("abort", err))
 		}
 	}
+	added := false
 	for _, part := range p.txn {
+		added = added || part.added
 		if len(part.flight)+len(part.retry) > 0 {
 			clean = false // the broker may or may not have their sequence numbers
 		}
@@ -336,7 +338,8 @@ func (p *producer) Abort(ctx context.Context) error {
 		return nil
 	case clean && !began:
 	case clean:
-		if err := p.endTxn(ctx, false); err != nil {
+		// If no partition was added for certain there may be nothing to abort.
+		if err := p.endTxn(ctx, false); err != nil && (added || code(err) != codeInvalidTxnState) {
 			return err
 		}
 	default:
