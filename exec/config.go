@@ -13,6 +13,9 @@ import (
 	"github.com/wickerwork/wicker/kvstore"
 )
 
+// DefaultSessionTimeout is Config's default for SessionTimeout, that of Kafka's own consumers (KIP-735).
+const DefaultSessionTimeout = 45 * time.Second
+
 // Config is how and where a plan runs. The zero value of a field is its default; Brokers is
 // the only one that must be set.
 type Config struct {
@@ -22,8 +25,8 @@ type Config struct {
 	ClientID string
 	// TLS, if not nil, encrypts all connections; it is cloned, not changed.
 	TLS *tls.Config
-	// SASL authenticates all connections if its Mechanism is set: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
-	SASL kafkalog.SASL
+	// SASL, if not nil, authenticates all connections: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+	SASL *kafkalog.SASL
 
 	// InstanceID makes this process's membership of the group static (KIP-345): restarted
 	// within SessionTimeout it gets its tasks back without a rebalance, and at once. It must be
@@ -113,7 +116,7 @@ var instanceIDPattern = regexp.MustCompile(`^[a-zA-Z0-9._-]{0,249}$`)
 // withDefaults returns c with its zero fields set.
 func (c Config) withDefaults(app string) Config {
 	def(&c.ClientID, app)
-	def(&c.SessionTimeout, 45*time.Second)
+	def(&c.SessionTimeout, DefaultSessionTimeout)
 	def(&c.RebalanceTimeout, 60*time.Second)
 	def(&c.StateMemory, 256<<20)
 	def(&c.FlushInterval, time.Second)

@@ -63,7 +63,7 @@ type Kit struct {
 	run   *run
 	// partitions of the plan's user topics
 	partitions map[string]int
-	seen       map[commitlog.TopicPartition]int
+	session    time.Duration // the last run's session time-out
 }
 
 // run is one life of the executor.
@@ -78,7 +78,7 @@ type run struct {
 func New(tb TB, plan *topology.Plan, opts ...Option) *Kit {
 	tb.Helper()
 	k := &Kit{tb: tb, plan: plan, opts: options{partitions: map[string]int{}, start: start}, partitions: map[string]int{},
-		state: keep{kvstore.NewMemory()}, seen: map[commitlog.TopicPartition]int{}}
+		state: keep{kvstore.NewMemory()}}
 	for _, o := range opts {
 		o(&k.opts)
 	}
@@ -124,6 +124,9 @@ func (k *Kit) start() {
 	}
 	if cfg.IdleCommitInterval == 0 {
 		cfg.IdleCommitInterval = -1
+	}
+	if k.session = cfg.SessionTimeout; k.session == 0 {
+		k.session = exec.DefaultSessionTimeout
 	}
 	log := k.log.Session()
 	cfg.Log, cfg.Clock = log, k.clock
@@ -174,10 +177,12 @@ func (k *Kit) settle() error {
 	}
 	ctx, cancel := context.WithTimeout(k.run.ctx, settleTimeout)
 	defer cancel()
-	err := k.log.AwaitIdle(ctx, k.plan.Name())
-	if errors.Is(err, memlog.ErrNoMembers) {
-		<-k.run.ctx.Done() // it is about to end
-		err = context.Cause(k.run.ctx)
+	group := k.plan.Name()
+	err := k.log.AwaitIdle(ctx, group)
+	for errors.Is(err, memlog.ErrNoMembers) { // the executor is about to join, or about to end
+		if err = k.log.Await(ctx, func() bool { return len(k.log.Group(group).Members) > 0 }); err == nil {
+			err = k.log.AwaitIdle(ctx, group)
+		}
 	}
 	if errors.Is(err, context.DeadlineExceeded) && k.run.ctx.Err() == nil {
 		return fmt.Errorf("not idle after %v: group %+v", settleTimeout, k.log.Group(k.plan.Name()))
@@ -218,7 +223,8 @@ func (k *Kit) Restart() {
 }
 
 // Crash ends the executor as kill -9 would, with transactions left open and local
-// state as the engine happens to have it, and starts it again.
+// state as the engine happens to have it, lets the virtual clock pass its session's time-out, so that the
+// group has noticed, and starts it again.
 func (k *Kit) Crash() {
 	k.tb.Helper()
 	if k.run != nil {
@@ -226,6 +232,7 @@ func (k *Kit) Crash() {
 		k.run.cancel()
 		<-k.run.ctx.Done()
 		k.run = nil
+		k.Advance(k.session)
 	}
 	k.start()
 }

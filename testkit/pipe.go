@@ -124,13 +124,17 @@ func (o *Output[K, V]) Read() []Record[K, V] {
 // Peek returns what is committed since the last Read or Peek, without waiting.
 func (o *Output[K, V]) Peek() []Record[K, V] {
 	o.k.tb.Helper()
-	var out []Record[K, V]
+	type sortable struct {
+		at time.Time // the record's, or that of a later one before it in the partition
+		Record[K, V]
+	}
+	var all []sortable
 	for p := range o.read {
 		records, err := o.k.log.Records(o.topic.Name, int32(p), commitlog.ReadCommitted)
 		if err != nil {
 			o.k.tb.Fatalf("testkit: %v", err)
 		}
-		var last time.Time // timestamps may go back, order in a partition may not
+		var last time.Time
 		for _, r := range records[min(o.read[p], len(records)):] {
 			rec := Record[K, V]{Partition: int32(p), Offset: r.Offset, Timestamp: time.UnixMilli(r.Timestamp).UTC()}
 			if rec.Key, err = o.topic.Key.Decode(r.Key); err != nil {
@@ -145,19 +149,17 @@ func (o *Output[K, V]) Peek() []Record[K, V] {
 			}); err != nil {
 				o.k.tb.Fatalf("testkit: topic %s partition %d offset %d: %v", o.topic.Name, p, r.Offset, err)
 			}
-			at := 0
-			if last.IsZero() || !rec.Timestamp.Before(last) {
+			if rec.Timestamp.After(last) {
 				last = rec.Timestamp
 			}
-			at, _ = slices.BinarySearchFunc(out, last, func(x Record[K, V], t time.Time) int {
-				if !x.Timestamp.After(t) {
-					return -1
-				}
-				return 1
-			})
-			out = slices.Insert(out, at, rec)
+			all = append(all, sortable{last, rec})
 		}
 		o.read[p] = len(records)
+	}
+	slices.SortStableFunc(all, func(a, b sortable) int { return a.at.Compare(b.at) })
+	out := make([]Record[K, V], len(all))
+	for i, r := range all {
+		out[i] = r.Record
 	}
 	return out
 }
