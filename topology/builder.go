@@ -142,6 +142,7 @@ func (n *node) topic(name string) {
 		n.unnamed = true
 		n.fail("topic: %w", err)
 	} else if internal(n.b.app, name) {
+		n.unnamed = true
 		n.fail("topic %s has the form of the application's own internal topics, %s-...-repartition and -changelog: take another name", name, n.b.app)
 	}
 }

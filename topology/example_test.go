@@ -50,7 +50,7 @@ func show[K, V any](kit *testkit.Kit, topic ops.Topic[K, V]) {
 // A program from its source to its sink, and its plan as text.
 func Example() {
 	var (
-		orders = ops.NewTopic("orders", codec.String, codec.String) // by number: what was ordered
+		orders = ops.NewTopic("orders", codec.String, codec.String) // by customer: what was ordered
 		totals = ops.NewTopic("totals", codec.String, codec.Int64)  // by article: how often
 		total  = ops.NewState("total", codec.String, codec.Int64)
 	)
@@ -62,9 +62,9 @@ func Example() {
 		Build()
 	run(plan, err, func(kit *testkit.Kit) {
 		in := kit.In(orders)
-		in.Push("o-1", "lamp")
-		in.Push("o-2", "chair")
-		in.Push("o-3", "lamp")
+		in.Push("ada", "lamp")
+		in.Push("ada", "chair")
+		in.Push("ada", "lamp")
 		show(kit, totals)
 		fmt.Println(kit.State(total).Get("lamp"))
 	})

@@ -163,6 +163,14 @@ var features = map[string]func(b *topology.Builder){
 				func(o order, c country) placed { return placed{o.City, c.Name} }).
 			To(ops.Sink(ops.NewTopic("placed", codec.String, codec.JSON[placed]())))
 	},
+	// codecs given by options go into the repartition topic and state
+	"codecs": func(b *topology.Builder) {
+		limited := codec.Limit[string](codec.String, 64)
+		totals(b.From(ops.Source(ops.NewTopic("orders", codec.Int64, codec.JSON[order]()))).
+			Rekey("by-city", func(_ int64, o order) string { return o.City }, ops.KeyCodec(limited)).
+			MapValues(func(o order) string { return o.Customer }, ops.ValueCodec(limited)).
+			Aggregate(ops.NewState[string, int64]("seen", limited, codec.Int64), plusOne), "out")
+	},
 	"self-merge": func(b *topology.Builder) {
 		s := b.From(ops.Source(text("in"))).Rekey("by-value", same)
 		totals(s.Merge(s).Aggregate(count("seen"), plusOne), "out")

@@ -91,34 +91,28 @@ func (b *Builder) checkTopics() {
 	type use struct {
 		n     *node
 		topic string
-		user  bool
 	}
 	taken := map[string]use{}
 	for _, n := range b.nodes {
 		if n.unnamed {
 			continue
 		}
-		u := use{n: n}
+		var topic string
 		switch {
 		case n.role == roleSource || n.role == roleSink:
-			u.topic, u.user = n.traits.Name, true
+			topic = n.traits.Name
 		case n.role == roleRekey:
-			u.topic = repartitionTopic(b.app, n.traits.Name)
+			topic = repartitionTopic(b.app, n.traits.Name)
 		case n.traits.Store != "":
-			u.topic = changelogTopic(b.app, n.traits.Name)
+			topic = changelogTopic(b.app, n.traits.Name)
 		default:
 			continue
 		}
-		first, ok := taken[metricName(u.topic)]
+		first, ok := taken[metricName(topic)]
 		if !ok {
-			taken[metricName(u.topic)] = u
-			continue
-		}
-		switch {
-		case first.topic != u.topic:
-			n.fail("its topic %s collides with topic %s of %s at %s: Kafka does not tell '.' from '_' in its metrics", u.topic, first.topic, first.n.traits.String(), first.n.at)
-		case first.user != u.user:
-			n.fail("its topic %s is also that of %s at %s: an internal topic is the application's alone", u.topic, first.n.traits.String(), first.n.at)
+			taken[metricName(topic)] = use{n, topic}
+		} else if first.topic != topic { // one that is read and written is no collision, and equal derived names are reported above
+			n.fail("its topic %s collides with topic %s of %s at %s: Kafka does not tell '.' from '_' in its metrics", topic, first.topic, first.n.traits.String(), first.n.at)
 		}
 	}
 }
