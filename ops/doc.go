@@ -16,6 +16,8 @@
 //	state        Memo Reduce Aggregate
 //	ends         Source Sink
 //
+// Package topology has an example of each.
+//
 // # Functions given to operators
 //
 // One function serves all tasks of a process, and tasks run at the same time: it must be safe
@@ -42,4 +44,11 @@
 // Operators emit in the order they receive. A [Gate] keeps that true around Memo, which lets
 // records wait for their answers: what arrives behind a waiting record waits as well, and
 // all leave in their order.
+//
+// # Errors
+//
+// What cannot be decoded or encoded is a [DecodeError] or an [EncodeError]: it names the part and wraps the codec's
+// error, and holds nothing of the content. [ErrNullKey] and [ErrAbsentKey] are records without a key where one is
+// needed, [PanicError] is a panic of a user's function. None is handled here: an error travels up the edges, and
+// the executor adds the record and the operator, which are in [Meta].
 package ops

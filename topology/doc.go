@@ -8,7 +8,7 @@
 //		To(ops.Sink(PlacedOrders)).
 //		Build()
 //
-// A [Stream] is a value. Using one twice sends its records both ways; [Stream.Merge] joins streams; several
+// The package's Example runs such a program, and there is one for each operator. A [Stream] is a value. Using one twice sends its records both ways; [Stream.Merge] joins streams; several
 // sources, chains and sinks make one plan. Every chain ends in a sink.
 //
 // # Operators by group
