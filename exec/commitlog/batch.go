@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
+	"math/bits"
+	"slices"
 	"sync"
 )
 
@@ -124,6 +127,9 @@ func ReadHeader(buf []byte, h *Header) (size int, err error) {
 	h.ProducerEpoch = int16(be.Uint16(buf[51:]))
 	h.BaseSequence = int32(be.Uint32(buf[53:]))
 	h.Count = int32(be.Uint32(buf[57:]))
+	if h.Count < 0 || h.LastOffsetDelta < 0 || h.BaseOffset < 0 || h.BaseOffset > math.MaxInt64-1-int64(h.LastOffsetDelta) {
+		return 0, fmt.Errorf("%w: %d records from offset %d to %d behind it", ErrCorrupt, h.Count, h.BaseOffset, h.LastOffsetDelta)
+	}
 	return n + 12, nil
 }
 
@@ -189,16 +195,21 @@ func (b *Builder) Append(timestamp int64, key, value, headers []byte, headerCoun
 	}
 	size := 1 + varintLen(tsDelta) + varintLen(offDelta) + varintLen(klen) + len(key) +
 		varintLen(vlen) + len(value) + varintLen(int64(headerCount)) + len(headers)
-	buf := binary.AppendVarint(t.Buf, int64(size))
-	buf = append(buf, 0)
-	buf = binary.AppendVarint(buf, tsDelta)
-	buf = binary.AppendVarint(buf, offDelta)
-	buf = binary.AppendVarint(buf, klen)
-	buf = append(buf, key...)
-	buf = binary.AppendVarint(buf, vlen)
-	buf = append(buf, value...)
-	buf = binary.AppendVarint(buf, int64(headerCount))
-	t.Buf = append(buf, headers...)
+	// Room for all of it at once: what follows writes to positions.
+	buf := slices.Grow(t.Buf, size+binary.MaxVarintLen64)
+	i := len(buf)
+	buf = buf[:i+size+binary.MaxVarintLen64]
+	i = putVarint(buf, i, int64(size))
+	buf[i] = 0
+	i = putVarint(buf, i+1, tsDelta)
+	i = putVarint(buf, i, offDelta)
+	i = putVarint(buf, i, klen)
+	i += copy(buf[i:], key)
+	i = putVarint(buf, i, vlen)
+	i += copy(buf[i:], value)
+	i = putVarint(buf, i, int64(headerCount))
+	i += copy(buf[i:], headers)
+	t.Buf = buf[:i]
 	t.Count++
 }
 
@@ -220,12 +231,19 @@ func (b *Builder) Discard() {
 // varintLen is the size of v as a zigzag varint.
 func varintLen(v int64) int {
 	u := uint64(v)<<1 ^ uint64(v>>63)
-	n := 1
+	return (bits.Len64(u|1) + 6) / 7
+}
+
+// putVarint writes v as a zigzag varint at buf[i:] and returns where it ends.
+func putVarint(buf []byte, i int, v int64) int {
+	u := uint64(v)<<1 ^ uint64(v>>63)
 	for u >= 0x80 {
+		buf[i] = byte(u) | 0x80
 		u >>= 7
-		n++
+		i++
 	}
-	return n
+	buf[i] = byte(u)
+	return i + 1
 }
 
 // Pool keeps batches' memory for reuse. It is safe for concurrent use.

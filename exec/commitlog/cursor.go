@@ -7,7 +7,8 @@ import (
 
 // RecordBatch is a data batch as a reader delivers it. Its bytes are immutable.
 type RecordBatch struct {
-	// BaseOffset and LastOffset are the offsets of the first and last record (before compaction).
+	// BaseOffset and LastOffset are the offsets of the first and last record (before compaction). A record
+	// outside of them is corrupt.
 	BaseOffset, LastOffset int64
 	// BaseTimestamp is what the records' timestamp deltas add to, in ms since the epoch.
 	BaseTimestamp int64
@@ -79,35 +80,32 @@ func (c *Cursor) Next(r *Record) bool {
 }
 
 func (c *Cursor) read(r *Record) bool {
-	size, n := binary.Varint(c.buf)
-	if n <= 0 || size < 1 || size > int64(len(c.buf)-n) {
+	size, i := varint(c.buf, 0)
+	if i < 0 || size < 1 || size > int64(len(c.buf)-i) {
 		return c.fail("record length")
 	}
-	b := c.buf[n : n+int(size) : n+int(size)]
-	c.buf = c.buf[n+int(size):]
-	b = b[1:] // attributes: none are defined
-	tsDelta, n := varint(b)
-	if n <= 0 {
+	end := i + int(size)
+	b := c.buf[:end:end]
+	c.buf = c.buf[end:]
+	tsDelta, i := varint(b, i+1) // behind the attributes: none are defined
+	if i < 0 {
 		return c.fail("timestamp")
 	}
-	b = b[n:]
-	offDelta, n := varint(b)
-	if n <= 0 {
+	offDelta, i := varint(b, i)
+	if i < 0 || uint64(offDelta) > uint64(c.at.LastOffset-c.at.BaseOffset) { // it would move the reader's position
 		return c.fail("offset")
 	}
-	b = b[n:]
-	var ok bool
-	if r.Key, b, ok = field(b); !ok {
+	if r.Key, i = field(b, i); i < 0 {
 		return c.fail("key length")
 	}
-	if r.Value, b, ok = field(b); !ok {
+	if r.Value, i = field(b, i); i < 0 {
 		return c.fail("value length")
 	}
-	count, n := varint(b)
-	if n <= 0 || count < 0 || count > int64(len(b)) {
+	count, i := varint(b, i)
+	if i < 0 || count < 0 || count > int64(len(b)-i) {
 		return c.fail("header count")
 	}
-	r.Headers, r.HeaderCount = b[n:], int(count)
+	r.Headers, r.HeaderCount = b[i:], int(count)
 	r.Offset = c.at.BaseOffset + offDelta
 	r.Timestamp = c.at.BaseTimestamp + tsDelta
 	if c.at.AppendTime >= 0 {
@@ -122,26 +120,38 @@ func (c *Cursor) fail(what string) bool {
 	return false
 }
 
-// field reads a length and as many bytes; -1 is null.
-func field(b []byte) (f, rest []byte, ok bool) {
-	size, n := varint(b)
-	if n <= 0 || size < -1 || size > int64(len(b)-n) {
-		return nil, nil, false
+// field reads a length at b[i:] and as many bytes; -1 is null. It returns where it ends, -1 if b is too short.
+func field(b []byte, i int) ([]byte, int) {
+	size, i := varint(b, i)
+	if i < 0 || size < -1 || size > int64(len(b)-i) {
+		return nil, -1
 	}
-	b = b[n:]
 	if size < 0 {
-		return nil, b, true
+		return nil, i
 	}
-	return b[:size:size], b[size:], true
+	end := i + int(size)
+	return b[i:end:end], end
 }
 
-// varint is binary.Varint with its one-byte case inlined.
-func varint(b []byte) (int64, int) {
-	if len(b) > 0 && b[0] < 0x80 {
-		u := uint64(b[0])
-		return int64(u>>1) ^ -int64(u&1), 1
+// varint reads a zigzag varint at b[i:] and returns where it ends, -1 if there is none. It is
+// binary.Varint for a position; nearly all that a record has are of one or two bytes.
+func varint(b []byte, i int) (int64, int) {
+	if i >= len(b) {
+		return 0, -1
 	}
-	return binary.Varint(b)
+	u := uint64(b[i])
+	if u < 0x80 {
+		return int64(u>>1) ^ -int64(u&1), i + 1
+	}
+	if i+1 < len(b) && b[i+1] < 0x80 {
+		u = u&0x7f | uint64(b[i+1])<<7
+		return int64(u>>1) ^ -int64(u&1), i + 2
+	}
+	v, n := binary.Varint(b[i:])
+	if n <= 0 {
+		return 0, -1
+	}
+	return v, i + n
 }
 
 // AppendHeader appends one header in wire format to headers; a nil value is null.
@@ -157,17 +167,16 @@ func AppendHeader(headers []byte, key string, value []byte) []byte {
 
 // EachHeader calls visit for every header of r until it returns false. The value shares r's memory.
 func (r *Record) EachHeader(visit func(key string, value []byte) bool) error {
-	b := r.Headers
+	b, i := r.Headers, 0
 	for range r.HeaderCount {
-		key, rest, ok := field(b)
-		if !ok || key == nil {
+		var key, value []byte
+		if key, i = field(b, i); i < 0 || key == nil {
 			return fmt.Errorf("%w at offset %d: header key", ErrCorrupt, r.Offset)
 		}
-		value, rest, ok := field(rest)
-		if !ok {
+		if value, i = field(b, i); i < 0 {
 			return fmt.Errorf("%w at offset %d: header value", ErrCorrupt, r.Offset)
 		}
-		if b = rest; !visit(string(key), value) {
+		if !visit(string(key), value) {
 			return nil
 		}
 	}
