@@ -45,7 +45,7 @@ func TestDrawingsAreAsTheGoldenFiles(t *testing.T) {
 }
 
 // nasty is a label of all that could break a drawing.
-const nasty = "end]\"\\ #quot; <b>&amp;` -->|x|\nline { } ; \t(é) \\n \\"
+const nasty = "end]\"\\ #quot; <b>&amp;` -->|x|\nline { } ; \t(\u00e9) \\n \\"
 
 // The grammar of what is drawn, one line at a time: strings hold anything but what ends them.
 var (
