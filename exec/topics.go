@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -43,6 +44,9 @@ func (a *App) prepareTopics(ctx context.Context) error {
 	}
 	internal, err := a.plan.Resolve(counts)
 	if err != nil {
+		if ce, ok := errors.AsType[*topology.CopartitionError](err); ok {
+			ce.Bootstrap = a.bootstrap()
+		}
 		return err
 	}
 	maps.Copy(counts, internal)
