@@ -12,6 +12,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
@@ -68,6 +69,7 @@ type conn struct {
 	offered  map[protocol.ApiKey]apiversions.ApiKeyResponse
 	expires  time.Time // when the broker ends the SASL session; zero if never
 	exited   chan struct{}
+	noSASL   bool
 
 	wmu  sync.Mutex // orders writes; taken before mu
 	corr int32      // guarded by wmu
@@ -76,6 +78,7 @@ type conn struct {
 	pending []call     // unanswered, oldest first
 	err     error      // why the connection is over
 	limit   int        // of a frame's size
+	answers int        // so far
 }
 
 // call is a request waiting for its answer. done runs on the reading goroutine (or on the one
@@ -92,6 +95,9 @@ func dial(ctx context.Context, cfg *Config, addr string) (*conn, error) {
 	inner, cancel := context.WithTimeout(ctx, cfg.OpenTimeout)
 	defer cancel()
 	c, err := dialWithin(inner, cfg, addr)
+	if e, ok := errors.AsType[*connError](err); ok && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && cfg.TLS != nil {
+		return nil, &connError{addr: addr, err: fmt.Errorf("no answer within %v: %w", cfg.OpenTimeout, e.err)}
+	}
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		return nil, &connError{addr: addr, err: fmt.Errorf("no answer within %v", cfg.OpenTimeout)}
 	}
@@ -112,7 +118,7 @@ func dialWithin(ctx context.Context, cfg *Config, addr string) (*conn, error) {
 		}
 	}
 	c := &conn{addr: addr, clientID: cfg.ClientID, timeout: cfg.RequestTimeout, nc: nc,
-		br: bufio.NewReaderSize(nc, 4096), exited: make(chan struct{}), limit: maxHandshakeFrame}
+		br: bufio.NewReaderSize(nc, 4096), exited: make(chan struct{}), noSASL: cfg.SASL == nil, limit: maxHandshakeFrame}
 	go c.read()
 	if err := c.handshake(ctx, cfg); err != nil {
 		c.close()
@@ -142,9 +148,25 @@ func startTLS(ctx context.Context, cfg *tls.Config, nc net.Conn, addr string) (n
 		case unverified, unknown, errors.As(err, &alert):
 			return nil, &connError{addr: addr, fatal: true, err: fmt.Errorf("TLS: %w", err)}
 		}
+		if hungUp(err) || errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("%w (is this listener one without TLS?)", err)
+		}
 		return nil, &connError{addr: addr, err: fmt.Errorf("TLS: %w", err)}
 	}
 	return tc, nil
+}
+
+// hungUp reports whether the other side closed the connection.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
+}
+
+// hint adds a likely cause to a connection's error.
+func hint(err error, text string) error {
+	if e, ok := errors.AsType[*connError](err); ok {
+		return &connError{addr: e.addr, fatal: e.fatal, err: fmt.Errorf("%w (%s)", e.err, text)}
+	}
+	return err
 }
 
 func (c *conn) handshake(ctx context.Context, cfg *Config) error {
@@ -152,8 +174,14 @@ func (c *conn) handshake(ctx context.Context, cfg *Config) error {
 		protocol.ApiVersions: {MaxVersion: 2}, protocol.SaslHandshake: {MaxVersion: 1}}
 	msg, err := c.roundTrip(ctx, &apiversions.Request{})
 	if err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = fmt.Errorf("%w (does this listener expect TLS?)", err)
+		switch {
+		case !hungUp(err):
+		case cfg.TLS == nil && cfg.SASL == nil:
+			err = hint(err, "does this listener expect TLS or SASL?")
+		case cfg.TLS == nil:
+			err = hint(err, "does this listener expect TLS?")
+		case cfg.SASL == nil:
+			err = hint(err, "does this listener expect SASL?")
 		}
 		return err
 	}
@@ -277,6 +305,7 @@ func (c *conn) read() {
 		}
 		done := c.pending[0].done
 		c.pending[0] = call{}
+		c.answers++
 		if c.pending = c.pending[1:]; len(c.pending) == 0 {
 			c.pending = nil
 			_ = c.nc.SetReadDeadline(time.Time{})
@@ -326,6 +355,9 @@ func (c *conn) fail(err error) {
 	}
 	c.mu.Lock()
 	if c.err == nil {
+		if c.noSASL && c.answers == 1 && len(c.pending) > 0 && hungUp(err) {
+			err = fmt.Errorf("%w (does this listener expect SASL?)", err) // it says which calls it has, and no more
+		}
 		if _, ok := err.(*connError); !ok {
 			err = &connError{addr: c.addr, err: err}
 		}

@@ -51,6 +51,9 @@ func (c *conn) authenticate(ctx context.Context, s *SASL) error {
 	}
 	for done := false; !done; {
 		msg, err := c.roundTrip(ctx, &saslauthenticate.Request{AuthBytes: bytes})
+		if hungUp(err) {
+			return hint(err, fmt.Sprintf("%s user %q: are the credentials right?", s.Mechanism, s.Username))
+		}
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,202 @@
+package kafkalog_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wickerwork/wicker/exec/commitlog"
+	"github.com/wickerwork/wicker/exec/kafkalog"
+	"github.com/wickerwork/wicker/testkit/kafka"
+)
+
+const password = "s3cret-of-the-test"
+
+// works writes and reads a record.
+func works(t *testing.T, cfg kafkalog.Config) {
+	t.Helper()
+	l, err := kafkalog.Open(t.Context(), cfg)
+	require.NoError(t, err)
+	defer l.Close()
+	tp := commitlog.TopicPartition{Topic: kafka.Name(t)}
+	require.NoError(t, l.CreateTopics(t.Context(), []commitlog.TopicSpec{{Name: tp.Topic, Partitions: 1, Replication: -1}}))
+	p, err := l.OpenProducer(t.Context(), commitlog.ProducerConfig{TransactionalID: tp.Topic})
+	require.NoError(t, err)
+	defer p.Close()
+	require.NoError(t, p.Produce(t.Context(), tp, batchOf("hello")))
+	_, err = p.Commit(t.Context(), nil, commitlog.GroupMetadata{Generation: -1})
+	require.NoError(t, err)
+	require.Equal(t, []string{"hello"}, readValues(t, l, tp, 1))
+}
+
+func batchOf(values ...string) *commitlog.Batch {
+	b := commitlog.NewBuilder(commitlog.NewPool(0))
+	for _, v := range values {
+		b.Append(1700000000000, nil, []byte(v), nil, 0)
+	}
+	return b.Take()
+}
+
+// readValues reads n records of a partition from its beginning.
+func readValues(t *testing.T, l *kafkalog.Log, tp commitlog.TopicPartition, n int) []string {
+	t.Helper()
+	r, err := l.OpenReader(t.Context(), commitlog.ReaderConfig{From: map[commitlog.TopicPartition]int64{tp: 0}})
+	require.NoError(t, err)
+	defer r.Close()
+	var out []string
+	var cur commitlog.Cursor
+	var rec commitlog.Record
+	deadline := time.After(30 * time.Second)
+	for len(out) < n {
+		select {
+		case c, ok := <-r.Chunks():
+			require.True(t, ok, "the reader ended: %v", r.Err())
+			for cur.Reset(&c); cur.Next(&rec); {
+				out = append(out, string(rec.Value))
+			}
+			require.NoError(t, cur.Err())
+		case <-deadline:
+			require.FailNow(t, "records are missing", "%d of %d", len(out), n)
+		}
+	}
+	return out
+}
+
+// refused opens a log that must not open, and returns what it says.
+func refused(t *testing.T, cfg kafkalog.Config, class commitlog.Class) string {
+	t.Helper()
+	cfg.OpenTimeout = 2 * time.Second
+	start := time.Now()
+	l, err := kafkalog.Open(t.Context(), cfg)
+	if err == nil {
+		l.Close()
+	}
+	require.Error(t, err)
+	require.Less(t, time.Since(start), 30*time.Second)
+	require.Equal(t, class, commitlog.ClassOf(err), "class of: %v", err)
+	require.NotContains(t, err.Error(), password)
+	require.NotContains(t, err.Error(), "\n", "one line")
+	t.Log(err)
+	return err.Error()
+}
+
+func TestTLS(t *testing.T) {
+	kafka.EachOwn(t, kafka.Options{TLS: true}, func(t *testing.T, b *kafka.Broker) {
+		addr := []string{b.Addr()}
+		works(t, kafkalog.Config{Brokers: addr, TLS: b.TLS()})
+		require.Contains(t, refused(t, kafkalog.Config{Brokers: addr}, commitlog.Retriable), "does this listener expect TLS or SASL?")
+		require.Contains(t, refused(t, kafkalog.Config{Brokers: addr, TLS: &tls.Config{}}, commitlog.Fatal), "certificate")
+	})
+}
+
+func TestTLSOnPlainListener(t *testing.T) {
+	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
+		text := refused(t, kafkalog.Config{Brokers: []string{b.Addr()}, TLS: &tls.Config{InsecureSkipVerify: true}, RequestTimeout: time.Second}, commitlog.Retriable)
+		require.Contains(t, text, "is this listener one without TLS?")
+	})
+}
+
+func TestSASL(t *testing.T) {
+	users := []kafka.User{{Name: "wicker", Password: password}}
+	kafka.EachOwn(t, kafka.Options{Users: users}, func(t *testing.T, b *kafka.Broker) {
+		class := commitlog.Fatal
+		if b.Kind() == kafka.Embedded {
+			class = commitlog.Retriable // it hangs up without an answer
+		}
+		addr := []string{b.Addr()}
+		for _, mechanism := range []string{kafkalog.Plain, kafkalog.ScramSHA256, kafkalog.ScramSHA512} {
+			t.Run(mechanism, func(t *testing.T) {
+				works(t, kafkalog.Config{Brokers: addr, SASL: &kafkalog.SASL{Mechanism: mechanism, Username: "wicker", Password: password}})
+				for _, wrong := range []kafkalog.SASL{{Mechanism: mechanism, Username: "wicker", Password: password + "x"},
+					{Mechanism: mechanism, Username: "nobody", Password: password}} {
+					text := refused(t, kafkalog.Config{Brokers: addr, SASL: &wrong}, class)
+					require.Contains(t, text, fmt.Sprintf("%s user %q", mechanism, wrong.Username))
+				}
+			})
+		}
+		t.Run("without", func(t *testing.T) {
+			require.Contains(t, refused(t, kafkalog.Config{Brokers: addr}, commitlog.Retriable), "does this listener expect SASL?")
+		})
+	})
+}
+
+// Over TLS as well, as brokers are run.
+func TestSASLOverTLS(t *testing.T) {
+	users := []kafka.User{{Name: "wicker", Password: password}}
+	kafka.EachOwn(t, kafka.Options{TLS: true, Users: users}, func(t *testing.T, b *kafka.Broker) {
+		works(t, kafkalog.Config{Brokers: []string{b.Addr()}, TLS: b.TLS(), SASL: &kafkalog.SASL{Mechanism: kafkalog.ScramSHA512, Username: "wicker", Password: password}})
+	})
+}
+
+// Whatever is not Kafka is told in one sentence.
+func TestNoKafka(t *testing.T) {
+	serve := func(t *testing.T, handle func(net.Conn)) string {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		t.Cleanup(func() { ln.Close() })
+		go func() {
+			for {
+				c, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				go handle(c)
+			}
+		}()
+		return ln.Addr().String()
+	}
+	for name, c := range map[string]struct {
+		handle func(net.Conn)
+		want   string
+	}{
+		"http":     {func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n"); c.Close() }, "is it a Kafka broker?"},
+		"hangs up": {func(c net.Conn) { c.Close() }, "no broker answered"},
+		"silent":   {func(c net.Conn) { _, _ = io.Copy(io.Discard, c); c.Close() }, "no answer within 2s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr := serve(t, c.handle)
+			text := refused(t, kafkalog.Config{Brokers: []string{addr}}, commitlog.Retriable)
+			require.Contains(t, text, c.want)
+			require.Contains(t, text, addr)
+		})
+	}
+	t.Run("nobody", func(t *testing.T) {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		addr := ln.Addr().String()
+		require.NoError(t, ln.Close())
+		_, err = kafkalog.Open(t.Context(), kafkalog.Config{Brokers: []string{addr}, OpenTimeout: 300 * time.Millisecond})
+		require.ErrorIs(t, err, commitlog.ErrUnreachable)
+		require.ErrorContains(t, err, addr)
+	})
+}
+
+// A cancelled Open returns the context's error.
+func TestOpenCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := kafkalog.Open(ctx, kafkalog.Config{Brokers: []string{"127.0.0.1:1"}})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// Validate tells of every field at once, and no password.
+func TestValidate(t *testing.T) {
+	err := kafkalog.Config{Brokers: []string{"nohost", "h:0"}, SASL: &kafkalog.SASL{Mechanism: "GSSAPI", Password: password}, RetryTimeout: -1}.Validate()
+	for _, want := range []string{"nohost", "h:0", "GSSAPI", "SASL.Username", "RetryTimeout"} {
+		require.ErrorContains(t, err, want)
+	}
+	require.NotContains(t, err.Error(), password)
+	require.Error(t, kafkalog.Config{}.Validate())
+	s := kafkalog.SASL{Mechanism: kafkalog.Plain, Username: "u", Password: password}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d"} {
+		require.NotContains(t, fmt.Sprintf(format, s), password)
+		require.NotContains(t, fmt.Sprintf(format, &s), password)
+		require.NotContains(t, fmt.Sprintf(format, kafkalog.Config{SASL: &s}.SASL), password)
+	}
+}
