@@ -44,7 +44,7 @@ func CheckDocs(sources []Source) ([]Finding, error) {
 			found = append(found, Finding{s.File, fset.Position(name.Pos()).Line, fmt.Sprintf("%s %s is exported and has no doc comment", what, name.Name)})
 		}
 		for _, decl := range file.Decls {
-			checkDecl(decl, missing)
+			checkDecl(decl, func(p token.Pos) int { return fset.Position(p).Line }, missing)
 		}
 	}
 	for dir, p := range packages {
@@ -61,7 +61,9 @@ func CheckDocs(sources []Source) ([]Finding, error) {
 	return found, nil
 }
 
-func checkDecl(decl ast.Decl, missing func(name *ast.Ident, what string)) {
+// checkDecl looks at one declaration. Within a group a comment is for the lines that follow it,
+// up to an empty one.
+func checkDecl(decl ast.Decl, line func(token.Pos) int, missing func(name *ast.Ident, what string)) {
 	switch d := decl.(type) {
 	case *ast.FuncDecl:
 		if !d.Name.IsExported() || d.Doc != nil {
@@ -73,6 +75,7 @@ func checkDecl(decl ast.Decl, missing func(name *ast.Ident, what string)) {
 			missing(d.Name, "method")
 		}
 	case *ast.GenDecl:
+		covered := -1 // the line that the comment above is for too
 		for _, spec := range d.Specs {
 			switch s := spec.(type) {
 			case *ast.TypeSpec:
@@ -80,16 +83,22 @@ func checkDecl(decl ast.Decl, missing func(name *ast.Ident, what string)) {
 					missing(s.Name, "type")
 				}
 				if face, ok := s.Type.(*ast.InterfaceType); ok && s.Name.IsExported() {
+					covered := -1
 					for _, m := range face.Methods.List {
+						if m.Doc != nil || m.Comment != nil || line(m.Pos()) == covered {
+							covered = line(m.End()) + 1
+							continue
+						}
 						for _, name := range m.Names {
-							if name.IsExported() && m.Doc == nil && m.Comment == nil && face.Methods.NumFields() > 1 {
+							if name.IsExported() {
 								missing(name, "method")
 							}
 						}
 					}
 				}
 			case *ast.ValueSpec:
-				if s.Doc != nil || s.Comment != nil || d.Doc != nil { // a group's comment is for all of it
+				if s.Doc != nil || s.Comment != nil || d.Doc != nil || line(s.Pos()) == covered { // a group's comment is for all of it
+					covered = line(s.End()) + 1
 					continue
 				}
 				for _, name := range s.Names {

@@ -52,8 +52,8 @@ func TestImportRules(t *testing.T) {
 func TestDocRules(t *testing.T) {
 	found, err := lint.CheckDocs([]lint.Source{
 		{File: "good/doc.go", Text: "// Package good is.\npackage good\n"},
-		{File: "good/good.go", Text: "package good\n\n// A is.\ntype A struct{}\n\n// B does.\nfunc (A) B() {}\n\nfunc (a) C() {}\n\n// Some.\nconst (\n\tD = 1\n\tE = 2\n)\n"},
-		{File: "bad/a.go", Text: "// Package bad is.\npackage bad\n\nfunc F() {}\n\ntype T[K any] struct{}\n\nfunc (*T[K]) M() {}\n\nvar V, w = 1, 2\n\ntype (\n\tU interface {\n\t\tN()\n\t\t// O does.\n\t\tO()\n\t}\n)\n"},
+		{File: "good/good.go", Text: "package good\n\n// A is.\ntype A struct{}\n\n// B does.\nfunc (A) B() {}\n\nfunc (a) C() {}\n\n// Some.\nconst (\n\tD = 1\n\tE = 2\n)\n\nconst (\n\t// F and G.\n\tF = 1\n\tG = 2\n)\n"},
+		{File: "bad/a.go", Text: "// Package bad is.\npackage bad\n\nfunc F() {}\n\ntype T[K any] struct{}\n\nfunc (*T[K]) M() {}\n\nvar V, w = 1, 2\n\ntype (\n\tU interface {\n\t\tN()\n\t\t// O does.\n\t\tO()\n\t\tP()\n\n\t\tQ()\n\t}\n)\n"},
 		{File: "bad/a_test.go", Text: "package bad\n\nfunc G() {}\n"},
 		{File: "none/none.go", Text: "package none\n"},
 		{File: "two/a.go", Text: "// Package two is.\npackage two\n"},
@@ -69,6 +69,7 @@ func TestDocRules(t *testing.T) {
 		"bad/a.go:10: var V is exported and has no doc comment",
 		"bad/a.go:13: type U is exported and has no doc comment",
 		"bad/a.go:14: method N is exported and has no doc comment",
+		"bad/a.go:19: method Q is exported and has no doc comment",
 		"none/none.go:1: package none has no package comment",
 		"two/doc.go:1: package two has a second package comment, beside that of two/a.go",
 	}, texts(found))

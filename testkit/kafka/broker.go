@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 )
 
 // ErrUnavailable says that this machine cannot run a real broker: Java or Kafka's jars are
@@ -42,6 +43,7 @@ type Broker struct {
 	engine engine // nil if it was started elsewhere
 	at     string
 	temp   bool
+	locked *os.File // in Dir
 	closed bool
 }
 
@@ -95,6 +97,12 @@ func newBroker(ctx context.Context, kind string, o Options) (_ *Broker, err erro
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, err
 	}
+	// Two brokers on the same files would destroy them, and Kafka finds out too late.
+	lockCtx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if b.locked, err = lock(lockCtx, filepath.Join(o.Dir, "lock")); err != nil {
+		return nil, fmt.Errorf("Dir (%s) is in use: %w", o.Dir, err)
+	}
 	if o.TLS {
 		if b.certs, err = newCertificates(); err != nil {
 			return nil, err
@@ -102,7 +110,7 @@ func newBroker(ctx context.Context, kind string, o Options) (_ *Broker, err erro
 	}
 	b.opts = o
 	if kind == Real {
-		b.engine = &process{opts: o, certs: b.certs, temp: b.temp}
+		b.engine = &process{opts: o, certs: b.certs, temp: b.temp, locked: b.locked}
 	} else {
 		b.engine = &fake{opts: o, certs: b.certs}
 	}
@@ -216,6 +224,7 @@ func (b *Broker) Close() error {
 	if b.temp {
 		err = errors.Join(err, os.RemoveAll(b.opts.Dir))
 	}
+	err = errors.Join(err, b.locked.Close())
 	if err != nil {
 		return fmt.Errorf("testkit/kafka: close broker: %w", err)
 	}

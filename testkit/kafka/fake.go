@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -27,24 +26,15 @@ type fake struct {
 	port    int // kept over restarts
 	cluster *kfake.Cluster
 	log     io.Closer
-	unlock  func()
 }
 
 func (f *fake) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(f.port)) }
 
 func (f *fake) dataDir() string { return filepath.Join(f.opts.Dir, "data") }
 
-func (f *fake) start(ctx context.Context) error {
-	// Two fakes on the same files would destroy them.
-	lockCtx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	unlock, err := lock(lockCtx, filepath.Join(f.opts.Dir, "lock"))
-	if err != nil {
-		return fmt.Errorf("the directory %s is in use: %w", f.opts.Dir, err)
-	}
+func (f *fake) start(context.Context) error {
 	log, err := os.OpenFile(filepath.Join(f.opts.Dir, logName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		unlock()
 		return err
 	}
 	if f.port == 0 {
@@ -72,14 +62,13 @@ func (f *fake) start(ctx context.Context) error {
 	}
 	cluster, err := kfake.NewCluster(opts...)
 	if err != nil {
-		unlock()
 		return errors.Join(err, log.Close())
 	}
 	_, port, err := net.SplitHostPort(cluster.ListenAddrs()[0])
 	if err == nil {
 		f.port, err = strconv.Atoi(port)
 	}
-	f.cluster, f.log, f.unlock = cluster, log, unlock
+	f.cluster, f.log = cluster, log
 	if err != nil {
 		return errors.Join(err, f.stop())
 	}
@@ -92,7 +81,6 @@ func (f *fake) stop() error {
 	}
 	f.cluster.Close()
 	f.cluster = nil
-	f.unlock()
 	return f.log.Close()
 }
 

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -79,11 +78,11 @@ func jars(ctx context.Context) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	unlock, err := lock(ctx, filepath.Join(root, "lock"))
+	held, err := lock(ctx, filepath.Join(root, "lock"))
 	if err != nil {
 		return "", fmt.Errorf("wait for who else fetches Kafka: %w", err)
 	}
-	defer unlock()
+	defer held.Close()
 	if _, err := os.Stat(lib); err == nil { // somebody else fetched it meanwhile
 		return lib, nil
 	}
@@ -111,10 +110,4 @@ func jars(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return lib, nil
-}
-
-// lastLines returns at most n lines of the end of text.
-func lastLines(text string, n int) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

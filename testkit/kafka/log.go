@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 )
 
 // logName is the file in the broker's directory that takes its log.
@@ -35,4 +37,12 @@ func tail(path string) string {
 		}
 	}
 	return string(text)
+}
+
+// lastLines returns at most n lines of the end of text, without the lines of Java's stacks.
+func lastLines(text string, n int) string {
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(text), "\n"), func(line string) bool {
+		return strings.HasPrefix(line, "\tat ")
+	})
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

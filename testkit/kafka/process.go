@@ -28,6 +28,9 @@ type process struct {
 	opts  Options
 	certs *certificates
 	temp  bool
+	// locked is Dir's lock. The JVM has it too: who comes after a process that was killed waits
+	// until the JVM is gone as well.
+	locked *os.File
 
 	ports [3]int // clients, the broker itself, the controller; kept over restarts
 	run   *run
@@ -99,6 +102,7 @@ func (p *process) launch(ctx context.Context) error {
 
 	// ctx bounds the start, not the broker's life.
 	r := &run{done: make(chan struct{}), cmd: command(context.WithoutCancel(ctx), append(slices.Clone(args), "kafka.Kafka", props))}
+	inherit(r.cmd, p.locked)
 	if err := r.cmd.Start(); err != nil {
 		return err
 	}

@@ -64,8 +64,9 @@ func (w *watchdog) stop() {
 	_ = w.pipe.Close()
 }
 
-// lock takes the lock of a file for this process. The kernel gives it back when the process ends.
-func lock(ctx context.Context, path string) (unlock func(), err error) {
+// lock takes the lock of a file. Closing the file gives it back, as does the end of this process
+// and of those that have inherited the file.
+func lock(ctx context.Context, path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
-			return func() { _ = f.Close() }, nil
+			return f, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			_ = f.Close()
@@ -87,3 +88,6 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 		}
 	}
 }
+
+// inherit makes the lock last as long as the command, too.
+func inherit(cmd *exec.Cmd, lock *os.File) { cmd.ExtraFiles = append(cmd.ExtraFiles, lock) }
