@@ -189,7 +189,7 @@ func (p *producer) produce(ctx context.Context, tp commitlog.TopicPartition, b *
 
 // adopt makes a batch of a log from a producer's. Buffers mostly unused are given back.
 func adopt(b *commitlog.Batch) commitlog.RecordBatch {
-	rb := commitlog.RecordBatch{BaseTimestamp: b.BaseTimestamp, Count: b.Count}
+	rb := commitlog.RecordBatch{LastOffset: int64(b.Count) - 1, BaseTimestamp: b.BaseTimestamp, Count: b.Count}
 	records := b.Buf[commitlog.HeaderSize:]
 	if cap(b.Buf) <= 2*len(b.Buf) {
 		rb.Records = records[:len(records):len(records)]
