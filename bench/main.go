@@ -39,7 +39,7 @@ func main() {
 	defer stop()
 	err := func() error {
 		if o.worker != "" {
-			return work(ctx, o.worker)
+			return worker(ctx, o.worker)
 		}
 		return drive(ctx, o, flag.Args())
 	}()

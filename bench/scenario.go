@@ -36,8 +36,6 @@ type scenario struct {
 	ordered bool
 	// expect calls emit with each output that the input record calls for.
 	expect func() func(key, value []byte, emit func(key, value []byte))
-	// tasks is how many tasks Wicker has.
-	tasks int
 	// repartition is the name of the repartition topic without the application's, if there is one.
 	repartition string
 	// speed and cpu are the targets: at least so many times Kafka Streams' records/s, at most so
@@ -61,7 +59,7 @@ func (s *scenario) baseline() string { return s.rows[len(s.rows)-1].name }
 func scenarios() []*scenario {
 	return []*scenario{
 		{
-			name: "map", input: large, plan: mapPlan, ordered: true, tasks: partitions, speed: 2.5, cpu: 1.0 / 3,
+			name: "map", input: large, plan: mapPlan, ordered: true, speed: 2.5, cpu: 1.0 / 3,
 			rows: []row{{side: "wicker", name: "map"}, {side: "streams", name: "map"}},
 			expect: func() func(k, v []byte, emit func(k, v []byte)) {
 				var buf []byte
@@ -72,7 +70,7 @@ func scenarios() []*scenario {
 			},
 		},
 		{
-			name: "count", input: small, plan: countPlan, ordered: true, tasks: partitions, speed: 1.5,
+			name: "count", input: small, plan: countPlan, ordered: true, speed: 1.5,
 			rows: []row{
 				{side: "wicker", name: "count"}, {side: "streams", name: "count", partial: true},
 				{side: "streams", name: "count-nocache", settings: []string{"statestore.cache.max.bytes=0"}},
@@ -89,7 +87,7 @@ func scenarios() []*scenario {
 			},
 		},
 		{
-			name: "memo", input: small, plan: memoPlan, tasks: 2 * partitions, repartition: "by-field", speed: 1.5,
+			name: "memo", input: small, plan: memoPlan, repartition: "by-field", speed: 1.5,
 			rows: []row{{side: "wicker", name: "memo"}, {side: "streams", name: "memo"}},
 			expect: func() func(k, v []byte, emit func(k, v []byte)) {
 				var buf []byte

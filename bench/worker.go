@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -62,8 +63,8 @@ func measure(records int64, started time.Time, from, to reading) measurement {
 	return m
 }
 
-// work runs Wicker's side of one job in this process and prints the measurement.
-func work(ctx context.Context, description string) error {
+// worker does the job that the description tells and prints the measurement.
+func worker(ctx context.Context, description string) error {
 	var j job
 	if err := json.Unmarshal([]byte(description), &j); err != nil {
 		return fmt.Errorf("worker: %w", err)
@@ -72,23 +73,34 @@ func work(ctx context.Context, description string) error {
 	if err != nil {
 		return err
 	}
-	s := picked[0]
+	m, err := work(ctx, picked[0], j)
+	if err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	return json.NewEncoder(os.Stdout).Encode(m)
+}
+
+// errEnded says that Wicker's Run returned before everything was processed.
+var errEnded = errors.New("the run ended early")
+
+// work runs Wicker's side of one job in this process.
+func work(ctx context.Context, s *scenario, j job) (m measurement, err error) {
 	b, err := kafka.Attach(ctx, j.Broker)
 	if err != nil {
-		return err
+		return m, err
 	}
 	c, err := b.Dial()
 	if err != nil {
-		return err
+		return m, err
 	}
 	defer c.Close()
 	ends, err := c.EndOffsets(ctx, kafka.ReadCommitted, j.In)
 	if err != nil {
-		return err
+		return m, err
 	}
 	plan, err := s.plan(j.App, j.In, j.Out)
 	if err != nil {
-		return err
+		return m, err
 	}
 	cfg := exec.Config{Brokers: []string{j.Broker}}
 	if s.name != "map" {
@@ -96,7 +108,7 @@ func work(ctx context.Context, description string) error {
 	}
 	app, err := exec.New(plan, cfg)
 	if err != nil {
-		return err
+		return m, err
 	}
 
 	started := time.Now()
@@ -107,33 +119,35 @@ func work(ctx context.Context, description string) error {
 	for app.Stats().Tasks == 0 {
 		select {
 		case err := <-ran:
-			return errors.Join(errors.New("worker: the run ended"), err)
+			return m, errors.Join(errEnded, err)
 		case <-time.After(time.Millisecond):
 		}
 	}
 	stop, err := profile(j.CPUProfile)
 	if err != nil {
-		return err
+		return m, err
 	}
 	from := read(j.BrokerPID)
 	if err := await(ctx, c, app, j, s, ends, ran); err != nil {
-		return err
+		return m, err
 	}
 	to := read(j.BrokerPID)
-	m := measure(sum(ends), started, from, to)
+	m = measure(sum(ends), started, from, to)
 	if err := errors.Join(stop(), heapProfile(j.MemProfile)); err != nil {
-		return err
+		return m, err
 	}
 	m.Versions = map[string]string{"go": runtime.Version(), "librocksdb": libraryVersion("librocksdb")}
 	cancel()
 	if err := <-ran; err != nil {
-		return err
+		return m, err
 	}
-	return json.NewEncoder(os.Stdout).Encode(m)
+	return m, nil
 }
 
 // await returns when everything has been processed and committed.
 func await(ctx context.Context, c *kafka.Client, app *exec.App, j job, s *scenario, target kafka.Offsets, ran <-chan error) error {
+	records := sum(target)
+	target = maps.Clone(target)
 	repartition := ""
 	if s.repartition != "" {
 		repartition = j.App + "-" + s.repartition + "-repartition"
@@ -141,23 +155,21 @@ func await(ctx context.Context, c *kafka.Client, app *exec.App, j job, s *scenar
 	for tick := time.NewTicker(50 * time.Millisecond); ; {
 		select {
 		case err := <-ran:
-			return errors.Join(errors.New("worker: the run ended"), err)
+			return errors.Join(errEnded, err)
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
 		}
 		if repartition != "" {
 			// What the second hop must reach is known once all of it was taken.
-			if app.Stats().In[repartition] < sum(target) {
+			if app.Stats().In[repartition] < records {
 				continue
 			}
 			more, err := lastRecords(ctx, c, repartition)
 			if err != nil {
 				return err
 			}
-			for p, at := range more {
-				target[p] = at
-			}
+			maps.Copy(target, more)
 			repartition = ""
 		}
 		have, err := c.CommittedOffsets(ctx, j.App)

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wickerwork/wicker/kvstore"
+	"github.com/wickerwork/wicker/kvstore/rocksdb"
+	"github.com/wickerwork/wicker/testkit/kafka"
+)
+
+// Each of Wicker's programs turns a small input into exactly what its scenario expects, as the
+// worker runs it.
+func TestScenariosComputeWhatIsExpected(t *testing.T) {
+	if err := rocksdb.New(rocksdb.Options{Dir: t.TempDir()}).Open(); errors.Is(err, kvstore.ErrUnavailable) {
+		t.Skip(err)
+	}
+	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
+		c := b.Client(t)
+		d := dataset{kafka.Name(t), 3000}
+		_, err := load(t.Context(), c, b.Addr(), d)
+		require.NoError(t, err)
+		again, err := load(t.Context(), c, b.Addr(), d)
+		require.NoError(t, err)
+		require.EqualValues(t, d.records, sum(again), "what is there is not loaded again")
+		for _, s := range scenarios() {
+			t.Run(s.name, func(t *testing.T) {
+				s.input = d
+				want, err := expected(t.Context(), c, b.Addr(), s)
+				require.NoError(t, err)
+				j := job{App: kafka.Name(t), In: d.topic, State: t.TempDir(), Broker: b.Addr()}
+				j.Out = j.App + "-out"
+				require.NoError(t, c.CreateTopic(t.Context(), j.Out, partitions, nil))
+				m, err := work(t.Context(), s, j)
+				require.NoError(t, err)
+				require.EqualValues(t, d.records, m.Records)
+				require.Positive(t, m.PeakMemory)
+				require.Positive(t, m.RecordsPerSecond)
+				got, err := outcome(t.Context(), c, b.Addr(), j.Out)
+				require.NoError(t, err)
+				require.Empty(t, want.differs(got, s.ordered))
+			})
+		}
+	})
+}
+
+func TestDigestTellsWhatIsWrong(t *testing.T) {
+	records := func(keys ...string) *digest {
+		d := &digest{}
+		for _, k := range keys {
+			d.add(1, []byte(k), []byte("v"))
+		}
+		return d
+	}
+	want := records("a", "b", "b")
+	require.Empty(t, want.differs(records("a", "b", "b"), true))
+	require.Contains(t, want.differs(records("a", "b"), false), "2 records, want 3")
+	require.Contains(t, want.differs(records("a", "b", "c"), false), "other keys or values")
+	require.Contains(t, want.differs(records("a", "a", "b"), false), "other keys or values")
+	require.Empty(t, want.differs(records("b", "a", "b"), false))
+	require.Contains(t, want.differs(records("b", "a", "b"), true), "order")
+}
+
+func TestGeneratorIsTheSameEachTime(t *testing.T) {
+	a, b := newGenerator(), newGenerator()
+	for range 1000 {
+		k, v := a.next()
+		k2, v2 := b.next()
+		require.Equal(t, k, k2)
+		require.Equal(t, v, v2)
+		require.Regexp(t, `^k0{10}\d{5}$`, string(k))
+		require.Regexp(t, `^\d{4}[!-~]{96}$`, string(v))
+	}
+}
+
+func TestResult(t *testing.T) {
+	s := scenarios()[1]
+	r := newResult(s, map[string]string{"wicker": "abc"})
+	for i, speed := range []float64{300, 100, 200} {
+		r.add(s.rows[0], measurement{RecordsPerSecond: speed, CPUPerRecord: 1, PeakMemory: 1 << 20, Versions: map[string]string{"go": "go1"}})
+		r.add(s.rows[1], measurement{RecordsPerSecond: 1})
+		r.add(s.rows[2], measurement{RecordsPerSecond: speed / 2, CPUPerRecord: 4, Problem: []string{"", "1 records, want 2", ""}[i]})
+	}
+	require.Equal(t, "streams count-nocache", r.Targets.Baseline)
+	require.Equal(t, 200.0, r.row("wicker", "count").Median.RecordsPerSecond)
+	require.Equal(t, 2.0, r.Targets.SpeedReached)
+	require.Equal(t, 0.25, r.Targets.CPUReached)
+	require.Equal(t, map[string]string{"wicker": "abc", "go": "go1"}, r.Versions)
+	require.EqualError(t, errors.Join(r.problems()...), "streams count-nocache, run 2: the output has 1 records, want 2")
+	var out strings.Builder
+	table(&out, []*result{r}, "no Java")
+	require.Regexp(t, `count +wicker +0 +1\.00 +1 +2\.00 +>= 1\.50 +0\.25`, out.String())
+	require.Contains(t, out.String(), "Kafka Streams was left out: no Java.")
+}
+
+func TestMedian(t *testing.T) {
+	of := func(values ...float64) float64 {
+		var runs []measurement
+		for _, v := range values {
+			runs = append(runs, measurement{Seconds: v})
+		}
+		return median(runs, func(m measurement) float64 { return m.Seconds })
+	}
+	require.Equal(t, 0.0, of())
+	require.Equal(t, 2.0, of(3, 1, 2))
+	require.Equal(t, 2.5, of(4, 1, 2, 3))
+}
+
+func TestTraces(t *testing.T) {
+	const text = `File: bench
+Type: cpu
+Duration: 2s, Total samples = 60ms
+-----------+-------------------------------------------------------
+      20ms   runtime.memmove
+             github.com/wickerwork/wicker/exec/commitlog.(*Builder).Append
+             github.com/wickerwork/wicker/exec.(*output).write
+-----------+-------------------------------------------------------
+      30ms   runtime.mallocgc (inline)
+             github.com/wickerwork/wicker/exec.(*store).Put
+-----------+-------------------------------------------------------
+      10ms   [libc.so.6]
+`
+	spent, inner, total := readTraces([]byte(text))
+	require.Equal(t, 60*time.Millisecond, total)
+	require.Equal(t, map[string]time.Duration{"encode records": 20 * time.Millisecond, "allocation": 30 * time.Millisecond, "other": 10 * time.Millisecond}, spent)
+	require.Equal(t, 30*time.Millisecond, inner["runtime.mallocgc"])
+}
+
+func TestFlags(t *testing.T) {
+	o := settings{runs: 0, sides: "one", dir: "d"}
+	require.EqualError(t, o.validate(), "-runs (0) must be >= 1\n-sides (\"one\") must be both, wicker or streams")
+	_, err := pick([]string{"map", "join"})
+	require.ErrorContains(t, err, `scenario ("join") must be map, count or memo`)
+	picked, err := pick([]string{"memo", "map"})
+	require.NoError(t, err)
+	require.Equal(t, "memo", picked[0].name)
+	require.True(t, bytes.HasPrefix(answerTo("0042"), []byte("answer to 0042")))
+	require.Len(t, answerTo("0042"), answerSize)
+}
