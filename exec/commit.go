@@ -125,7 +125,17 @@ func (t *task) flushState(now time.Time, must bool) error {
 		return err
 	}
 	t.countEntries()
+	t.publish()
 	return nil
+}
+
+// flushIn returns in how long committed state is due to go to the engine; 0 if there is none to
+// go, or if it is due now. A task with nothing to read must not keep it in memory for ever.
+func (t *task) flushIn(now time.Time) time.Duration {
+	if t.inflight != nil || t.state.pendingBytes == 0 {
+		return 0
+	}
+	return max(0, t.flushedAt.Add(t.app.cfg.FlushInterval).Sub(now))
 }
 
 // countEntries notes how many keys the stores have.

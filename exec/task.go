@@ -219,6 +219,7 @@ func (t *task) loop() error {
 	timer := cfg.Clock.NewTimer(time.Hour)
 	defer timer.Stop()
 	t.flushedAt = cfg.Clock.Now()
+	t.publish() // what was restored
 	for {
 		wait := true
 		if t.room() && t.in.buffered() {
@@ -234,8 +235,13 @@ func (t *task) loop() error {
 			if err := t.closeTransaction(now); err != nil {
 				return err
 			}
-		} else if wait && in > 0 {
-			timer.Reset(in)
+		} else if wait {
+			if flush := t.flushIn(now); flush > 0 && (in == 0 || flush < in) {
+				in = flush
+			}
+			if in > 0 {
+				timer.Reset(in)
+			}
 		}
 		if err := t.flushState(now, false); err != nil {
 			return err
