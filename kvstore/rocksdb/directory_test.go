@@ -263,6 +263,9 @@ func TestCorrupt(t *testing.T) {
 			require.ErrorIs(t, err, kvstore.ErrCorrupt)
 			require.NotContains(t, err.Error(), "secret")
 			require.True(t, strings.HasPrefix(err.Error(), `rocksdb: store "task": `), err)
+			remedy := "; delete " + filepath.Join(dir, "stores", "task") + " to have it rebuilt from its changelog"
+			require.True(t, strings.HasSuffix(err.Error(), remedy), err)
+			require.NotContains(t, err.Error(), "\n")
 
 			require.NoError(t, e.DestroyStore("task"))
 			s, err = e.OpenStore("task")

@@ -54,5 +54,5 @@
 // # Errors
 //
 // Beside the errors of kvstore, texts are RocksDB's own, with the store and the
-// directory in front. Text that may contain a key is cut off.
+// directory in front; of damage they tell which directory to delete. Text that may contain a key is cut off.
 package rocksdb

@@ -103,6 +103,14 @@ func storeError(name string, err error) error {
 	return fmt.Errorf("rocksdb: store %q: %w", name, err)
 }
 
+// fault is storeError for what RocksDB answered: of damage it tells the remedy.
+func (e *Engine) fault(name string, err error) error {
+	if entry, nameErr := dirName(name); nameErr == nil && errors.Is(err, kvstore.ErrCorrupt) {
+		err = fmt.Errorf("%w; delete %s to have it rebuilt from its changelog", err, e.dir.store(entry))
+	}
+	return storeError(name, err)
+}
+
 // OpenStore implements kvstore.Engine.
 func (e *Engine) OpenStore(name string) (kvstore.Store, error) {
 	if err := e.enter(); err != nil {
@@ -119,7 +127,7 @@ func (e *Engine) OpenStore(name string) (kvstore.Store, error) {
 	s, err := e.openStore(name, entry)
 	if err != nil {
 		e.forget(name)
-		return nil, storeError(name, fmt.Errorf("in state directory %s: %w", e.opts.Dir, err))
+		return nil, e.fault(name, fmt.Errorf("in state directory %s: %w", e.opts.Dir, err))
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

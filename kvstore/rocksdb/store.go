@@ -104,7 +104,7 @@ func (s *store) wrap(err error) error {
 	if err == nil {
 		return nil
 	}
-	return storeError(s.name, err)
+	return s.engine.fault(s.name, err)
 }
 
 // Get implements kvstore.Store.
