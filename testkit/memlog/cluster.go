@@ -13,17 +13,16 @@ type cluster struct {
 
 	// mu guards everything below and the state of all topics, groups, producers, members and
 	// readers. It is held for short steps only, never while something is waited for.
-	mu         sync.Mutex
-	pool       *commitlog.Pool // of Append's batches; set once
-	topics     map[string]*topic
-	txns       map[string]*transactional
-	groups     map[string]*group
-	producerID int64 // last given out
-	memberSeq  int64 // last given out
-	sessions   int   // open connections
-	changed    chan struct{}
-	timer      *time.Timer // fires at timerAt, nil if nothing is due
-	timerAt    time.Time
+	mu        sync.Mutex
+	pool      *commitlog.Pool // of Append's batches; set once
+	topics    map[string]*topic
+	txns      map[string]*transactional
+	groups    map[string]*group
+	memberSeq int64 // last given out
+	sessions  int   // open connections
+	changed   chan struct{}
+	timer     *time.Timer // fires at timerAt, nil if nothing is due
+	timerAt   time.Time
 }
 
 func newCluster(opts Options) *cluster {

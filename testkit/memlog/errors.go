@@ -30,7 +30,6 @@ var (
 	invalidPartitions   = code{37, "INVALID_PARTITIONS", commitlog.Fatal}
 	invalidReplication  = code{38, "INVALID_REPLICATION_FACTOR", commitlog.Fatal}
 	invalidConfig       = code{40, "INVALID_CONFIG", commitlog.Fatal}
-	invalidTxnState     = code{48, "INVALID_TXN_STATE", commitlog.Fatal}
 	invalidTxnTimeout   = code{50, "INVALID_TRANSACTION_TIMEOUT", commitlog.Fatal}
 	fencedInstance      = code{82, "FENCED_INSTANCE_ID", commitlog.Fenced}
 	invalidRecord       = code{87, "INVALID_RECORD", commitlog.Fatal}
@@ -40,7 +39,6 @@ var (
 	errNoAssignor       = errors.New("no assignor")
 	errNoTransactionID  = errors.New("no transactional id")
 	errNoSuchMember     = errors.New("memlog: no such member")
-	errEndedUnnoticed   = errors.New("the transaction has ended already")
 	errNullKeyCompacted = errors.New("record without a key in a compacted topic")
 )
 

@@ -189,7 +189,7 @@ func (c *cluster) newTopic(s commitlog.TopicSpec) (*topic, error) {
 // checkTopicName applies Kafka's rules.
 func checkTopicName(name string) error {
 	if name == "" || name == "." || name == ".." || len(name) > 249 {
-		return fmt.Errorf("name of %d bytes, want 1 to 249, not . or ..", len(name))
+		return fmt.Errorf("name of %d bytes, must be 1 to 249, and neither \".\" nor \"..\" itself", len(name))
 	}
 	for _, r := range name {
 		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '.' && r != '_' && r != '-' {
