@@ -20,11 +20,12 @@ const (
 
 // backoff returns how long to wait before try n+1 (n from 1) after err: doubling from 20 ms to
 // 1 s with a fifth of jitter. What the broker settles within milliseconds is asked again sooner:
-// CONCURRENT_TRANSACTIONS is met by most back-to-back transactions.
+// CONCURRENT_TRANSACTIONS is met by most back-to-back transactions, and while a broker verifies
+// one (KIP-890) it answers NOT_ENOUGH_REPLICAS to batches and COORDINATOR_LOAD_IN_PROGRESS to offsets.
 func backoff(n int, err error) time.Duration {
 	d, top := firstBackoff, maxBackoff
 	switch code(err) {
-	case codeConcurrentTxns, codeNotEnoughReplicas, codeOperationNotAttempt:
+	case codeConcurrentTxns, codeNotEnoughReplicas, codeOperationNotAttempt, codeCoordinatorLoading:
 		d, top = time.Millisecond, 50*time.Millisecond
 		n = (n + 1) / 2
 	}
