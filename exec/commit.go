@@ -51,8 +51,11 @@ func (t *task) closeTransaction(now time.Time) error {
 	}
 	stamp := now.UnixMilli()
 	err := t.state.seal(func(st *store, key string, value []byte) error { // C2
+		if st.changelog == nil {
+			st.changelog = t.changelog.topic(st.spec.Changelog, t.app.partitions[st.spec.Changelog])
+		}
 		t.keyBuf = append(t.keyBuf[:0], key...)
-		if err := t.changelog.topic(st.spec.Changelog, t.app.partitions[st.spec.Changelog]).write(t.partition, stamp, t.keyBuf, value, nil, 0); err != nil {
+		if err := st.changelog.write(t.partition, stamp, t.keyBuf, value, nil, 0); err != nil {
 			return fmt.Errorf("store %s: %w", st.spec.Name, err)
 		}
 		return nil

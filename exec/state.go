@@ -52,6 +52,8 @@ type store struct {
 	pending  []*entry
 	dbKey    []byte
 	dbValue  []byte
+	// changelog is where sealed values go, nil before the first.
+	changelog *output
 	// checkpoint is the offset after the last committed changelog record.
 	checkpoint int64
 }
