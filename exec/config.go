@@ -86,6 +86,7 @@ type Config struct {
 
 // Clock tells the time. It is safe for concurrent use.
 type Clock interface {
+	// Now returns the time.
 	Now() time.Time
 	// NewTimer returns a timer that sends once on its channel after d.
 	NewTimer(d time.Duration) Timer
@@ -93,8 +94,11 @@ type Clock interface {
 
 // Timer is a time.Timer of a Clock.
 type Timer interface {
+	// C is where the timer sends the time when it fires.
 	C() <-chan time.Time
+	// Reset makes it fire once more, d from now; what it has sent and nobody took is dropped.
 	Reset(d time.Duration)
+	// Stop keeps it from firing.
 	Stop()
 }
 

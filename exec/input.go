@@ -11,8 +11,6 @@ import (
 // positions that its next commit may carry. It belongs to the task's goroutine.
 type input struct {
 	sources []*source
-	// stats is the records taken so far.
-	taken int64
 }
 
 // source is one partition of a task's input.

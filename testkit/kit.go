@@ -15,8 +15,11 @@ import (
 
 // TB is what a Kit needs of a *testing.T or *testing.B.
 type TB interface {
+	// Helper marks the caller as a helper of the test.
 	Helper()
+	// Fatalf fails the test and ends it.
 	Fatalf(format string, args ...any)
+	// Cleanup runs a function when the test ends.
 	Cleanup(func())
 }
 
