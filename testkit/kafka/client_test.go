@@ -156,7 +156,7 @@ func TestTopics(t *testing.T) {
 		require.ErrorIs(t, c.DeleteTopics(ctx, topic), kerr.UnknownTopicOrPartition)
 		_, err = c.TopicConfigs(ctx, topic)
 		require.Error(t, err)
-		short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		short, cancel := context.WithTimeout(ctx, 3*time.Second)
 		defer cancel()
 		_, err = c.Read(short, kafka.ReadCommitted, topic)
 		require.ErrorIs(t, err, kerr.UnknownTopicOrPartition)

@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -17,26 +16,33 @@ const tailBytes = 16 << 10
 
 // tail returns the last lines of the file, or why it has none.
 func tail(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Sprintf("(no log: %v)", err)
+	}
+	from := max(0, info.Size()-tailBytes)
+	text, err := logFrom(path, from)
+	if err != nil {
+		return fmt.Sprintf("(no log: %v)", err)
+	}
+	if _, whole, ok := strings.Cut(text, "\n"); ok && from > 0 { // begin with a whole line
+		return whole
+	}
+	return text
+}
+
+// logFrom returns what the file has from an offset on.
+func logFrom(path string, from int64) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return fmt.Sprintf("(no log: %v)", err)
+		return "", err
 	}
 	defer f.Close()
-	size, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return fmt.Sprintf("(no log: %v)", err)
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return "", err
 	}
-	from := max(0, size-tailBytes)
-	text, err := io.ReadAll(io.NewSectionReader(f, from, size-from))
-	if err != nil {
-		return fmt.Sprintf("(no log: %v)", err)
-	}
-	if from > 0 { // begin with a whole line
-		if i := bytes.IndexByte(text, '\n'); i >= 0 {
-			text = text[i+1:]
-		}
-	}
-	return string(text)
+	text, err := io.ReadAll(f)
+	return string(text), err
 }
 
 // lastLines returns at most n lines of the end of text, without the lines of Java's stacks.

@@ -2,11 +2,8 @@ package kafka
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -19,6 +16,9 @@ import (
 
 // stopTimeout is how long a real broker may take to end in order before it is killed.
 const stopTimeout = 30 * time.Second
+
+// fenceSession is how long the controller waits before it fences a broker that was killed.
+const fenceSession = 200 * time.Millisecond
 
 // bindTries is how often a broker is started on other ports when one that was free is taken.
 const bindTries = 3
@@ -59,27 +59,46 @@ func (p *process) start(ctx context.Context) error {
 }
 
 func (p *process) launch(ctx context.Context) error {
-	javaPath, err := java(ctx)
-	if err != nil {
-		return err
-	}
-	lib, err := jars(ctx)
-	if err != nil {
-		return err
-	}
 	if err := p.choosePorts(); err != nil {
 		return err
 	}
-	props, err := p.writeProperties()
+	props, err := p.writeProperties("server.properties", p.serverProperties())
 	if err != nil {
 		return err
+	}
+	data := filepath.Join(p.opts.Dir, "data")
+	if _, err := os.Stat(filepath.Join(data, "meta.properties")); err != nil {
+		if err := p.format(ctx, props); err != nil {
+			return err
+		}
+	} else if _, err := os.Stat(filepath.Join(data, ".kafka_cleanshutdown")); err != nil {
+		if err := p.fence(ctx); err != nil {
+			return err
+		}
+	}
+	if p.run, err = p.spawn(ctx, nil, "kafka.Kafka", props); err != nil {
+		return err
+	}
+	return p.awaitPort(ctx)
+}
+
+// spawn starts a JVM, with some flags besides those of the options. It lives until it is ended,
+// or this process is; ctx only bounds the search for Java and Kafka.
+func (p *process) spawn(ctx context.Context, flags []string, args ...string) (*run, error) {
+	javaPath, err := java(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lib, err := jars(ctx)
+	if err != nil {
+		return nil, err
 	}
 	log, err := os.OpenFile(p.logPath(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer log.Close()
-	args := append([]string{
+	args = slices.Concat([]string{
 		fmt.Sprintf("-Xmx%d", p.opts.HeapBytes),
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 		// It complains 20 times a second about a broker that is starting: the one that complains.
@@ -87,39 +106,98 @@ func (p *process) launch(ctx context.Context) error {
 		"-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 		"-cp", filepath.Join(lib, "*"),
-	}, p.opts.JVM...)
-	command := func(ctx context.Context, args []string) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, javaPath, args...)
-		cmd.Dir, cmd.Stdout, cmd.Stderr = p.opts.Dir, log, log
-		detach(cmd)
-		return cmd
-	}
-	if _, err := os.Stat(filepath.Join(p.opts.Dir, "data", "meta.properties")); err != nil {
-		if err := command(ctx, p.formatArgs(args, props)).Run(); err != nil {
-			return fmt.Errorf("kafka.tools.StorageTool: %w: %s", errors.Join(err, ctx.Err()), lastLines(tail(p.logPath()), 20))
-		}
-	}
-
-	// ctx bounds the start, not the broker's life.
-	r := &run{done: make(chan struct{}), cmd: command(context.WithoutCancel(ctx), append(slices.Clone(args), "kafka.Kafka", props))}
+	}, p.opts.JVM, flags, args)
+	r := &run{cmd: exec.Command(javaPath, args...), done: make(chan struct{})}
+	r.cmd.Dir, r.cmd.Stdout, r.cmd.Stderr = p.opts.Dir, log, log
+	detach(r.cmd)
 	inherit(r.cmd, p.locked)
 	if err := r.cmd.Start(); err != nil {
-		return err
+		return nil, err
 	}
 	temp := ""
 	if p.temp {
 		temp = p.opts.Dir
 	}
 	if r.dog, err = watch(r.cmd.Process, temp); err != nil {
-		return errors.Join(err, killGroup(r.cmd.Process), r.cmd.Wait())
+		return nil, errors.Join(err, killGroup(r.cmd.Process), r.cmd.Wait())
 	}
 	go func() {
 		r.err = r.cmd.Wait()
 		r.dog.stop()
 		close(r.done)
 	}()
-	p.run = r
-	return p.awaitPort(ctx)
+	return r, nil
+}
+
+// format makes the directory one of Kafka.
+func (p *process) format(ctx context.Context, props string) error {
+	r, err := p.spawn(ctx, nil, append([]string{"kafka.tools.StorageTool"}, p.formatArgs(props)...)...)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-r.done:
+		if r.err != nil {
+			return fmt.Errorf("kafka.tools.StorageTool: %w: %s", r.err, lastLines(tail(p.logPath()), 20))
+		}
+		return nil
+	case <-ctx.Done():
+		return errors.Join(fmt.Errorf("kafka.tools.StorageTool: %w", ctx.Err()), r.kill())
+	}
+}
+
+// fence runs Kafka as the controller alone until it has written down that the broker, which was
+// killed, is gone.
+//
+// Without it a restart can leave a transaction open for ever. The broker reads in the metadata
+// that it leads its partitions still, loads the transactions, and tries to write the markers of
+// those that were ended but not completed: to itself, where nobody listens yet. Seconds later
+// the session that it had before the kill expires; its partitions have no leader until it is
+// registered anew, and the coordinator takes that to mean that they were deleted: it skips the
+// markers and completes the transaction.
+func (p *process) fence(ctx context.Context) error {
+	props := p.serverProperties()
+	props["process.roles"] = "controller"
+	props["listeners"] = fmt.Sprintf("CONTROLLER://127.0.0.1:%d", p.ports[2])
+	props["broker.session.timeout.ms"] = strconv.FormatInt(fenceSession.Milliseconds(), 10)
+	props["broker.heartbeat.interval.ms"] = strconv.FormatInt(fenceSession.Milliseconds()/2, 10)
+	delete(props, "advertised.listeners")
+	delete(props, "inter.broker.listener.name")
+	path, err := p.writeProperties("controller.properties", props)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(p.logPath())
+	if err != nil {
+		return err
+	}
+	r, err := p.spawn(ctx, []string{"-Dorg.slf4j.simpleLogger.log.org.apache.kafka.controller=info"}, "kafka.Kafka", path)
+	if err != nil {
+		return err
+	}
+	// If the broker was killed while it was fenced there is nothing to wait for, and nobody says so.
+	var nothing <-chan time.Time
+	for {
+		log, err := logFrom(p.logPath(), info.Size())
+		if err != nil {
+			return errors.Join(err, r.kill())
+		}
+		if strings.Contains(log, "Fencing broker") {
+			return r.stop()
+		}
+		if nothing == nil && strings.Contains(log, "Performing controller activation") {
+			nothing = time.After(10 * fenceSession)
+		}
+		select {
+		case <-nothing:
+			return r.stop()
+		case <-r.done:
+			return fmt.Errorf("it ended as controller (%v); its log ends:\n%s", r.err, lastLines(tail(p.logPath()), 30))
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("as controller: %w; its log ends:\n%s", ctx.Err(), lastLines(tail(p.logPath()), 30)), r.kill())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // awaitPort returns when the broker listens, or has ended.
@@ -141,140 +219,46 @@ func (p *process) awaitPort(ctx context.Context) error {
 	}
 }
 
-func (p *process) stop() error {
+func (p *process) stop() error { return p.end((*run).stop) }
+
+func (p *process) kill() error { return p.end((*run).kill) }
+
+func (p *process) end(how func(*run) error) error {
 	if p.run == nil {
 		return nil
 	}
-	select {
-	case <-p.run.done:
-	default:
-		if err := terminate(p.run.cmd.Process); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return err
-		}
-		select {
-		case <-p.run.done:
-		case <-time.After(stopTimeout):
-			return p.kill()
-		}
+	err := how(p.run)
+	if err == nil {
+		p.run = nil
 	}
-	p.run = nil
-	return nil
+	return err
 }
 
-func (p *process) kill() error {
-	if p.run == nil {
-		return nil
+// stop ends the JVM in order and waits until it is gone.
+func (r *run) stop() error {
+	if err := terminate(r.cmd.Process); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
 	}
 	select {
-	case <-p.run.done:
-	default:
-		if err := killGroup(p.run.cmd.Process); err != nil {
-			return err
-		}
-		<-p.run.done
+	case <-r.done:
+		return nil
+	case <-time.After(stopTimeout):
+		return r.kill()
 	}
-	p.run = nil
+}
+
+// kill ends the JVM at once and waits until it is gone.
+func (r *run) kill() error {
+	select {
+	case <-r.done: // the process group may be another's by now
+		return nil
+	default:
+	}
+	if err := killGroup(r.cmd.Process); err != nil {
+		return err
+	}
+	<-r.done
 	return nil
 }
 
 func (p *process) logPath() string { return filepath.Join(p.opts.Dir, logName) }
-
-// choosePorts finds ports that are free now, unless it has some already.
-func (p *process) choosePorts() error {
-	if p.ports[0] != 0 {
-		return nil
-	}
-	p.ports[0] = p.opts.Port
-	for i := range p.ports {
-		if p.ports[i] != 0 {
-			continue
-		}
-		// All are held until the last is chosen, so that they differ.
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		defer l.Close()
-		p.ports[i] = l.Addr().(*net.TCPAddr).Port
-	}
-	return nil
-}
-
-// formatArgs are those that make the directory one of Kafka, with the users that it has from
-// the start.
-func (p *process) formatArgs(jvm []string, props string) []string {
-	id := make([]byte, 16)
-	_, _ = rand.Read(id) // never fails
-	id[0] &= 0x7f        // no '-' in front, which would be taken for an option
-	args := append(slices.Clone(jvm), "kafka.tools.StorageTool", "format", "-t", base64.RawURLEncoding.EncodeToString(id), "-c", props)
-	for _, u := range p.opts.Users {
-		for _, mechanism := range []string{ScramSHA256, ScramSHA512} {
-			args = append(args, "--add-scram", fmt.Sprintf("%s=[name=%s,password=%s]", mechanism, u.Name, u.Password))
-		}
-	}
-	return args
-}
-
-// writeProperties writes server.properties and what it refers to, and returns its path.
-func (p *process) writeProperties() (string, error) {
-	protocol := map[[2]bool]string{
-		{false, false}: "PLAINTEXT", {true, false}: "SSL", {false, true}: "SASL_PLAINTEXT", {true, true}: "SASL_SSL",
-	}[[2]bool{p.certs != nil, len(p.opts.Users) > 0}]
-	props := map[string]string{
-		"process.roles":            "broker,controller",
-		"node.id":                  "1",
-		"controller.quorum.voters": fmt.Sprintf("1@127.0.0.1:%d", p.ports[2]),
-		"listeners": fmt.Sprintf("CLIENT://127.0.0.1:%d,INTERNAL://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d",
-			p.ports[0], p.ports[1], p.ports[2]),
-		"advertised.listeners":           fmt.Sprintf("CLIENT://127.0.0.1:%d,INTERNAL://127.0.0.1:%d", p.ports[0], p.ports[1]),
-		"controller.listener.names":      "CONTROLLER",
-		"inter.broker.listener.name":     "INTERNAL",
-		"listener.security.protocol.map": "CLIENT:" + protocol + ",INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
-		"log.dirs":                       filepath.Join(p.opts.Dir, "data"),
-
-		"num.partitions":                                   strconv.Itoa(p.opts.Partitions),
-		"auto.create.topics.enable":                        "false",
-		"offsets.topic.num.partitions":                     strconv.Itoa(coordinatorPartitions),
-		"offsets.topic.replication.factor":                 "1",
-		"transaction.state.log.num.partitions":             strconv.Itoa(coordinatorPartitions),
-		"transaction.state.log.replication.factor":         "1",
-		"transaction.state.log.min.isr":                    "1",
-		"share.coordinator.state.topic.replication.factor": "1",
-		"share.coordinator.state.topic.min.isr":            "1",
-		"group.initial.rebalance.delay.ms":                 "0",
-		"group.min.session.timeout.ms":                     strconv.FormatInt(minSessionTimeout.Milliseconds(), 10),
-	}
-	if p.certs != nil {
-		path := filepath.Join(p.opts.Dir, "keystore.pem")
-		if err := os.WriteFile(path, p.certs.keystore, 0o600); err != nil {
-			return "", err
-		}
-		props["ssl.keystore.type"] = "PEM"
-		props["ssl.keystore.location"] = path
-	}
-	if len(p.opts.Users) > 0 {
-		props["sasl.enabled.mechanisms"] = strings.Join([]string{Plain, ScramSHA256, ScramSHA512}, ",")
-		var plain strings.Builder
-		plain.WriteString("org.apache.kafka.common.security.plain.PlainLoginModule required")
-		for _, u := range p.opts.Users {
-			fmt.Fprintf(&plain, ` user_%s="%s"`, u.Name, u.Password)
-		}
-		props["listener.name.client.plain.sasl.jaas.config"] = plain.String() + ";"
-		for _, mechanism := range []string{"scram-sha-256", "scram-sha-512"} {
-			props["listener.name.client."+mechanism+".sasl.jaas.config"] = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-		}
-	}
-	// After a kill the controller waits this long for the broker that was; Kafka's 9 s are for
-	// networks.
-	props["broker.session.timeout.ms"] = "3000"
-	props["broker.heartbeat.interval.ms"] = "500"
-	maps.Copy(props, p.opts.Properties)
-
-	var text strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(props)) {
-		fmt.Fprintf(&text, "%s=%s\n", name, strings.ReplaceAll(props[name], `\`, `\\`))
-	}
-	path := filepath.Join(p.opts.Dir, "server.properties")
-	// It holds passwords.
-	return path, os.WriteFile(path, []byte(text.String()), 0o600)
-}
