@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
@@ -103,7 +102,7 @@ func scenarios() []*scenario {
 func mapPlan(app, in, out string) (*topology.Plan, error) {
 	return topology.New(app).
 		From(ops.Source(ops.NewTopic(in, codec.Bytes, codec.Bytes))).
-		MapValues(func(v []byte) []byte { return append(v, '!') }).
+		MapValues(func(v []byte) []byte { return concat(v, exclamation) }).
 		To(ops.Sink(ops.NewTopic(out, codec.Bytes, codec.Bytes))).
 		Build()
 }
@@ -121,6 +120,8 @@ const (
 	fieldSize  = 4
 	answerSize = 100
 )
+
+var exclamation = []byte{'!'}
 
 // memoPlan carries the key in front of the value through the repartition topic.
 func memoPlan(app, in, out string) (*topology.Plan, error) {
@@ -143,7 +144,10 @@ func answerTo(field string) []byte {
 	return a
 }
 
-func concat(a, b []byte) []byte { return bytes.Join([][]byte{a, b}, nil) }
+// concat returns a and b in memory of their own.
+func concat(a, b []byte) []byte {
+	return append(append(make([]byte, 0, len(a)+len(b)), a...), b...)
+}
 
 // pick returns the scenarios named, all without names.
 func pick(names []string) ([]*scenario, error) {
