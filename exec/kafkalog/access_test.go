@@ -71,7 +71,7 @@ func readValues(t *testing.T, l *kafkalog.Log, tp commitlog.TopicPartition, n in
 // refused opens a log that must not open, and returns what it says.
 func refused(t *testing.T, cfg kafkalog.Config, class commitlog.Class) string {
 	t.Helper()
-	cfg.OpenTimeout = 2 * time.Second
+	cfg.OpenTimeout = time.Second
 	start := time.Now()
 	l, err := kafkalog.Open(t.Context(), cfg)
 	if err == nil {
@@ -86,52 +86,65 @@ func refused(t *testing.T, cfg kafkalog.Config, class commitlog.Class) string {
 	return err.Error()
 }
 
-func TestTLS(t *testing.T) {
-	kafka.EachOwn(t, kafka.Options{TLS: true}, func(t *testing.T, b *kafka.Broker) {
-		addr := []string{b.Addr()}
-		works(t, kafkalog.Config{Brokers: addr, TLS: b.TLS()})
-		require.Contains(t, refused(t, kafkalog.Config{Brokers: addr}, commitlog.Retriable), "does this listener expect TLS or SASL?")
-		require.Contains(t, refused(t, kafkalog.Config{Brokers: addr, TLS: &tls.Config{}}, commitlog.Fatal), "certificate")
+// users are those who may connect.
+func users() []kafka.User { return []kafka.User{{Name: "wicker", Password: password}} }
+
+// credentials are those of users, with one mechanism after the other.
+func credentials() []kafkalog.SASL {
+	var out []kafkalog.SASL
+	for _, m := range []string{kafkalog.Plain, kafkalog.ScramSHA256, kafkalog.ScramSHA512} {
+		out = append(out, kafkalog.SASL{Mechanism: m, Username: "wicker", Password: password})
+	}
+	return out
+}
+
+// TLS and SASL as brokers are run; what is missing or wrong is told in one sentence.
+func TestAccess(t *testing.T) {
+	kafka.EachOwn(t, kafka.Options{TLS: true, Users: users()}, func(t *testing.T, b *kafka.Broker) {
+		with := func(tls *tls.Config, sasl *kafkalog.SASL) kafkalog.Config {
+			return kafkalog.Config{Brokers: []string{b.Addr()}, TLS: tls, SASL: sasl}
+		}
+		class := commitlog.Fatal
+		if b.Kind() == kafka.Embedded {
+			class = commitlog.Retriable // it hangs up on wrong credentials without an answer
+		}
+		for _, c := range credentials() {
+			t.Run(c.Mechanism, func(t *testing.T) {
+				works(t, with(b.TLS(), &c))
+				wrong := c
+				wrong.Password += "x"
+				require.Contains(t, refused(t, with(b.TLS(), &wrong), class), fmt.Sprintf("%s user %q", c.Mechanism, c.Username))
+			})
+		}
+		t.Run("NobodyKnown", func(t *testing.T) {
+			require.Contains(t, refused(t, with(b.TLS(), &kafkalog.SASL{Mechanism: kafkalog.Plain, Username: "nobody", Password: password}), class), `"nobody"`)
+		})
+		t.Run("NoTLS", func(t *testing.T) {
+			require.Contains(t, refused(t, with(nil, nil), commitlog.Retriable), "does this listener expect TLS or SASL?")
+			require.Contains(t, refused(t, with(nil, &credentials()[0]), commitlog.Retriable), "does this listener expect TLS?")
+		})
+		t.Run("NoSASL", func(t *testing.T) {
+			require.Contains(t, refused(t, with(b.TLS(), nil), commitlog.Retriable), "does this listener expect SASL?")
+		})
+		t.Run("UnknownAuthority", func(t *testing.T) {
+			require.Contains(t, refused(t, with(&tls.Config{}, &credentials()[0]), commitlog.Fatal), "certificate")
+		})
 	})
 }
 
 func TestTLSOnPlainListener(t *testing.T) {
 	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
-		text := refused(t, kafkalog.Config{Brokers: []string{b.Addr()}, TLS: &tls.Config{InsecureSkipVerify: true}, RequestTimeout: time.Second}, commitlog.Retriable)
+		text := refused(t, kafkalog.Config{Brokers: []string{b.Addr()}, TLS: &tls.Config{InsecureSkipVerify: true}}, commitlog.Retriable)
 		require.Contains(t, text, "is this listener one without TLS?")
 	})
 }
 
-func TestSASL(t *testing.T) {
-	users := []kafka.User{{Name: "wicker", Password: password}}
-	kafka.EachOwn(t, kafka.Options{Users: users}, func(t *testing.T, b *kafka.Broker) {
-		class := commitlog.Fatal
-		if b.Kind() == kafka.Embedded {
-			class = commitlog.Retriable // it hangs up without an answer
-		}
-		addr := []string{b.Addr()}
-		for _, mechanism := range []string{kafkalog.Plain, kafkalog.ScramSHA256, kafkalog.ScramSHA512} {
-			t.Run(mechanism, func(t *testing.T) {
-				works(t, kafkalog.Config{Brokers: addr, SASL: &kafkalog.SASL{Mechanism: mechanism, Username: "wicker", Password: password}})
-				for _, wrong := range []kafkalog.SASL{{Mechanism: mechanism, Username: "wicker", Password: password + "x"},
-					{Mechanism: mechanism, Username: "nobody", Password: password}} {
-					text := refused(t, kafkalog.Config{Brokers: addr, SASL: &wrong}, class)
-					require.Contains(t, text, fmt.Sprintf("%s user %q", mechanism, wrong.Username))
-				}
-			})
-		}
-		t.Run("without", func(t *testing.T) {
-			require.Contains(t, refused(t, kafkalog.Config{Brokers: addr}, commitlog.Retriable), "does this listener expect SASL?")
-		})
-	})
-}
-
-// Over TLS as well, as brokers are run.
-func TestSASLOverTLS(t *testing.T) {
-	users := []kafka.User{{Name: "wicker", Password: password}}
-	kafka.EachOwn(t, kafka.Options{TLS: true, Users: users}, func(t *testing.T, b *kafka.Broker) {
-		works(t, kafkalog.Config{Brokers: []string{b.Addr()}, TLS: b.TLS(), SASL: &kafkalog.SASL{Mechanism: kafkalog.ScramSHA512, Username: "wicker", Password: password}})
-	})
+// Credentials without TLS.
+func TestPlainSASL(t *testing.T) {
+	b := kafka.StartEmbedded(t, kafka.Options{Users: users()})
+	for _, c := range credentials() {
+		works(t, kafkalog.Config{Brokers: []string{b.Addr()}, SASL: &c})
+	}
 }
 
 // Whatever is not Kafka is told in one sentence.
@@ -157,7 +170,7 @@ func TestNoKafka(t *testing.T) {
 	}{
 		"http":     {func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n"); c.Close() }, "is it a Kafka broker?"},
 		"hangs up": {func(c net.Conn) { c.Close() }, "no broker answered"},
-		"silent":   {func(c net.Conn) { _, _ = io.Copy(io.Discard, c); c.Close() }, "no answer within 2s"},
+		"silent":   {func(c net.Conn) { _, _ = io.Copy(io.Discard, c); c.Close() }, "no answer within 1s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			addr := serve(t, c.handle)

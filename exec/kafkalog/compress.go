@@ -192,8 +192,10 @@ func unsnappyBlock(dst, src []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(dst)+n > maxBatchBytes {
-		return nil, fmt.Errorf("more than %d bytes", maxBatchBytes)
+	// An element takes two bytes or more and stands for 64 at most: what claims more is refused
+	// before memory is made for it.
+	if len(dst)+n > maxBatchBytes || n > 32*len(src) {
+		return nil, fmt.Errorf("a block of %d bytes claims to hold %d", len(src), n)
 	}
 	block, err := snappy.Decode(nil, src)
 	if err != nil {

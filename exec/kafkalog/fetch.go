@@ -183,6 +183,9 @@ func (c *rawChunk) open(iso commitlog.Isolation) (commitlog.Chunk, error) {
 	var h commitlog.Header
 	for rest := c.records; len(rest) > 0; {
 		n, err := commitlog.ReadHeader(rest, &h)
+		if err == nil && n == 0 {
+			err = fmt.Errorf("%w: cut short", commitlog.ErrCorrupt)
+		}
 		if err != nil {
 			return out, err
 		}

@@ -106,6 +106,9 @@ func (l *Log) retry(ctx context.Context, op string, fn func(ctx context.Context)
 func retryFor(ctx context.Context, limit time.Duration, op string, fn func(ctx context.Context) error) error {
 	p := patience{limit: limit}
 	for {
+		if ctx.Err() != nil {
+			return wrap(op, ctx.Err())
+		}
 		err := fn(ctx)
 		if err == nil {
 			return nil
