@@ -231,17 +231,15 @@ func (c *rawChunk) open(iso commitlog.Isolation) (commitlog.Chunk, error) {
 // whose key is version and type, both INT16, of which type 0 is abort and 1 commit.
 func abortMarker(records []byte) bool {
 	b := records
-	skip := func() bool {
-		_, n := binary.Varint(b)
-		b = b[max(n, 0):]
-		return n > 0
+	for field := range 5 { // length, attributes, timestamp delta, offset delta, key length
+		n := 1
+		if field != 1 { // attributes are a byte
+			_, n = binary.Varint(b)
+		}
+		if n <= 0 || n > len(b) {
+			return false
+		}
+		b = b[n:]
 	}
-	if !skip() || len(b) == 0 { // length
-		return false
-	}
-	b = b[1:]                                        // attributes
-	if !skip() || !skip() || !skip() || len(b) < 4 { // timestamp and offset deltas, key length
-		return false
-	}
-	return binary.BigEndian.Uint16(b[2:]) == 0
+	return len(b) >= 4 && binary.BigEndian.Uint16(b[2:]) == 0
 }

@@ -61,11 +61,11 @@ func (l *Log) OpenMember(ctx context.Context, cfg commitlog.MemberConfig) (commi
 	}
 	switch {
 	case cfg.Group == "":
-		return nil, wrap(op, errors.New("Group is empty"))
+		return nil, wrap(op, errors.New("config: Group is empty"))
 	case cfg.Protocol == "":
-		return nil, wrap(op, errors.New("Protocol is empty"))
+		return nil, wrap(op, errors.New("config: Protocol is empty"))
 	case cfg.Assign == nil:
-		return nil, wrap(op, errors.New("Assign is nil"))
+		return nil, wrap(op, errors.New("config: Assign is nil"))
 	}
 	cfg.SessionTimeout = cmp.Or(max(cfg.SessionTimeout, 0), defaultSessionTimeout)
 	cfg.RebalanceTimeout = cmp.Or(max(cfg.RebalanceTimeout, 0), time.Minute)
@@ -389,14 +389,14 @@ func (m *member) tell(ctx context.Context, key protocol.ApiKey, request func(b [
 func (m *member) Close(ctx context.Context, leave bool) error {
 	m.mu.Lock()
 	m.closed = true
-	left, id := m.left, m.id
+	left := m.left
 	m.left = true
 	m.mu.Unlock()
 	m.cancel() // ends a Join
 	m.stopBeating()
 	m.joining.Lock() // a Join that was under way is over, and may have learned its id
 	m.mu.Lock()
-	id = m.id
+	id := m.id
 	m.mu.Unlock()
 	m.joining.Unlock()
 	var err error

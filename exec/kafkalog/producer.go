@@ -79,11 +79,10 @@ type partition struct {
 	patience patience
 
 	// Of the open transaction:
-	joined  bool  // in producer.txn
-	added   bool  // AddPartitionsToTxn was answered
-	acked   bool  // a batch was acknowledged
-	end     int64 // offset after the last acknowledged record; -1 if the broker did not tell
-	ordered bool  // AddPartitionsToTxn was asked for
+	joined bool  // in producer.txn
+	added  bool  // AddPartitionsToTxn was answered
+	acked  bool  // a batch was acknowledged
+	end    int64 // offset after the last acknowledged record; -1 if the broker did not tell
 }
 
 // outBatch is a batch on its way.
