@@ -154,7 +154,9 @@ func (b *Broker) Users() []User { return b.opts.Users }
 func (b *Broker) Dir() string { return b.opts.Dir }
 
 // Kill ends the broker as kill -9 does: what it had not written is lost, connections break.
-// It returns when the broker is gone. [Broker.Restart] starts it again.
+// It returns when the broker is gone. [Broker.Restart] starts it again. The embedded broker then
+// aborts what transactions were open, and has forgotten the sequence numbers of producers: one
+// that goes on writing over the kill may write records twice, which on Kafka it does not.
 func (b *Broker) Kill() error { return b.end("kill", engine.kill) }
 
 // Stop ends the broker in order and returns when it is gone. [Broker.Restart] starts it again.
