@@ -47,8 +47,9 @@ type Config struct {
 	// values of recently used keys, and changes that are not in the engine yet. It does not
 	// count what the engine takes itself. Default 256 MiB, at least 1 MiB.
 	StateMemory int64
-	// FlushInterval is how often committed state goes to the engine with its checkpoint. A
-	// process that is killed replays what its changelogs got since. Default 1 s.
+	// FlushInterval is how often committed state goes to the engine with its checkpoint. Default
+	// 1 s. A process that is killed replays what its changelogs got since the engine has written
+	// to disk, which may be longer ago: RocksDB collects batches in memory first.
 	FlushInterval time.Duration
 
 	// CommitInterval is how long a transaction stays open under load; it closes earlier when

@@ -5,7 +5,8 @@
 //
 // A task is one partition of one sub-topology. It takes what is buffered of its partitions in
 // batches of up to Config.MaxBatch records, runs the operators, and closes a transaction every
-// Config.CommitInterval, or as soon as there is nothing more to read. The transaction holds
+// Config.CommitInterval, or as soon as there is nothing more to read, but not more often than
+// every Config.IdleCommitInterval then. The transaction holds
 // the outputs, the changelog records of the state that changed and the positions consumed; after
 // it has committed, the state goes to the engine together with its checkpoint.
 //

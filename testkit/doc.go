@@ -14,7 +14,8 @@
 // wrong here.
 //
 // [Kit.Restart] ends the executor in order and starts it again, [Kit.Crash] ends it as kill -9
-// would; log and local state stay as they are.
+// would; the log stays as it is. State is in memory, goes with the executor and is restored from
+// its changelog, unless [Config] sets an engine that keeps it.
 //
 // # What it does not do
 //

@@ -262,11 +262,12 @@ func (k *Kit) Stats() exec.Stats {
 // Log returns the log, for what pipes do not show.
 func (k *Kit) Log() *memlog.Log { return k.log }
 
-// keep is a memory engine that outlives the executor's Close, as a directory would.
+// keep is a memory engine that the executor may open again after it has closed it. Its stores
+// begin empty each time.
 type keep struct{ *kvstore.Memory }
 
 // Open implements kvstore.Engine.
 func (k keep) Open() error { return k.Memory.Open() }
 
-// Close implements kvstore.Engine: the stores stay.
+// Close implements kvstore.Engine. It does nothing: tasks have closed their stores.
 func (k keep) Close() error { return nil }
