@@ -1,6 +1,7 @@
 package kafkalog
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -124,7 +125,7 @@ func TestAbortedAreLeftOut(t *testing.T) {
 // Random logs, fetched from any batch on with the list that a broker would send along, show
 // what a plain oracle says.
 func TestAbortedAgainstOracle(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		type txn struct {
 			producer, first, last int64
@@ -165,6 +166,10 @@ func TestAbortedAgainstOracle(t *testing.T) {
 			stable = min(stable, x.first)
 		}
 		log = log[:slices.IndexFunc(append(log, logBatch{base: next}), func(b logBatch) bool { return b.base >= stable })]
+		encoded := make([][]byte, len(log))
+		for i := range log {
+			encoded[i] = log[i].bytes(t)
+		}
 		for i := range log {
 			want := []string{}
 			for j := i; j < len(log); j++ {
@@ -179,7 +184,7 @@ func TestAbortedAgainstOracle(t *testing.T) {
 				}
 			}
 			r.Shuffle(len(aborted), func(i, j int) { aborted[i], aborted[j] = aborted[j], aborted[i] })
-			raw := chunkOf(t, log[i].base, aborted, log[i:]...)
+			raw := rawChunk{base: log[i].base, next: log[len(log)-1].next(), aborted: aborted, records: bytes.Join(encoded[i:], nil), batches: len(log) - i}
 			got, err := raw.open(commitlog.ReadCommitted)
 			require.NoError(t, err)
 			require.Equal(t, want, valuesOf(t, got), "seed %d from batch %d", seed, i)
