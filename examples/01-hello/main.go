@@ -84,7 +84,7 @@ func openBroker(ctx context.Context, brokers string) (*kafka.Broker, error) {
 	if brokers == "" {
 		return kafka.OpenEmbedded(ctx, kafka.Options{})
 	}
-	ctx, cancel := context.WithTimeout(ctx, 6*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	return kafka.Attach(ctx, brokers)
 }

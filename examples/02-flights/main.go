@@ -122,7 +122,7 @@ func openBroker(ctx context.Context, s settings) (*kafka.Broker, error) {
 		}
 		return broker, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 6*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	broker, err := kafka.Attach(ctx, s.brokers)
 	if err != nil {

@@ -68,7 +68,7 @@ func progress(s exec.Stats) string {
 		asked, saved, dropped = asked+c[ops.CountAsked], saved+c[ops.CountSaved], dropped+c[ops.CountDropped]
 	}
 	out := s.Out[Done.Name] + s.Out[Tailless.Name] + s.Out[Routes.Name]
-	return fmt.Sprintf("in %6s  out %6s  cancelled %3s   registry: asked %5s, saved %6s   state %5s entries",
+	return fmt.Sprintf("in %6s  out %6s  cancelled %3s   registry: asked %5s, saved %6s   state about %5s entries",
 		thousands(s.In[Flights.Name]), thousands(out), thousands(dropped), thousands(asked), thousands(saved), thousands(s.Entries))
 }
 
