@@ -24,8 +24,9 @@ type Config struct {
 	SASL *SASL
 	// Dialer opens connections. Default is net.Dialer with a timeout of OpenTimeout.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
-	// Logger receives what is worth knowing in operation: lost connections, moved leaders,
-	// group changes. Default discards.
+	// Logger receives what is worth knowing in operation: fetches and batches that are tried
+	// again and why, lost memberships. It is called with locks held and must not block.
+	// Default discards.
 	Logger *slog.Logger
 	// RequestTimeout bounds one request, from the moment it is written to its answer. Default
 	// 10 s. Fetches and joins wait longer by what they ask the broker to wait.

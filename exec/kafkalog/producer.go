@@ -293,10 +293,15 @@ func (p *producer) findLeaders() bool {
 // delayLocked puts off what a partition has to send, or fails the transaction when it was put
 // off for too long or err is not retriable.
 func (p *producer) delayLocked(part *partition, err error) {
+	cause := err
 	wait, err := part.patience.next(err)
 	if err != nil {
 		p.failLocked(placed(wrap("produce", err), part.tp))
 		return
+	}
+	// What a broker that verifies a transaction answers is no news.
+	if c := code(cause); part.patience.tries == 1 && c != codeNotEnoughReplicas && c != codeConcurrentTxns {
+		p.log.cfg.Logger.Info("produce is tried again", "partition", part.tp.String(), "transactional id", p.cfg.TransactionalID, "cause", cause.Error())
 	}
 	part.retryAt = time.Now().Add(wait)
 }

@@ -213,10 +213,14 @@ func (r *reader) findLeaders() bool {
 // delayLocked puts off a partition's next fetch, or fails the reader when it was put off for
 // too long or err is not retriable.
 func (r *reader) delayLocked(p *readPart, err error) {
+	cause := err
 	wait, err := p.patience.next(err)
 	if err != nil {
 		r.failLocked(placed(wrap("fetch", err), p.tp))
 		return
+	}
+	if p.patience.tries == 1 {
+		r.log.cfg.Logger.Info("fetch is tried again", "partition", p.tp.String(), "cause", cause.Error())
 	}
 	p.retryAt = time.Now().Add(wait)
 }
