@@ -43,8 +43,8 @@ type Config struct {
 	// State is the engine of local state; Run opens and closes it. Default: memory, which is
 	// restored from the changelog at each start.
 	State kvstore.Engine
-	// StateMemory bounds the bytes of state that this process keeps decoded from its engine:
-	// values of recently used keys, and changes that are not in the engine yet. It does not
+	// StateMemory bounds the bytes of state that this process keeps above its engine, shared out
+	// among its tasks: values of recently used keys, and changes that are not in the engine yet. It does not
 	// count what the engine takes itself. Default 256 MiB, at least 1 MiB.
 	StateMemory int64
 	// FlushInterval is how often committed state goes to the engine with its checkpoint. Default

@@ -15,7 +15,8 @@ type Stats struct {
 	Commits int64
 	// Restored is the number of changelog records read to restore state.
 	Restored int64
-	// Entries is the number of keys in the state of the running tasks, as of their last flush.
+	// Entries is the number of keys in the state of the running tasks, as of their last flush; with
+	// an engine on disk it is an estimate.
 	Entries int64
 	// Rebalances is the number of times that the tasks were assigned anew.
 	Rebalances int64
