@@ -80,6 +80,7 @@ func mustRun(t *testing.T, args ...string) outcome {
 	o := runProgram(t, args...)
 	require.Zero(t, o.code, "%s\n%s", o.stdout, o.stderr)
 	require.Empty(t, o.stderr)
+	t.Logf("after %v:\n%s", o.took.Round(time.Millisecond), o.stdout)
 	return o
 }
 
