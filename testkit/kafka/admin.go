@@ -154,12 +154,15 @@ func (c *Client) listOffsets(ctx context.Context, isolation Isolation, timestamp
 	if len(topics) == 0 {
 		return Offsets{}, nil
 	}
-	for {
+	for last := error(nil); ; {
 		offsets, err := c.tryListOffsets(ctx, isolation, timestamp, topics)
 		if err != nil && kerr.IsRetriable(err) { // as of a topic that was created just now
+			last = err
 			if err = pause(ctx, err); err == nil {
 				continue
 			}
+		} else if err != nil && last != nil && ctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", err, last) // what was waited for
 		}
 		if err != nil {
 			return nil, fmt.Errorf("testkit/kafka: list offsets: %w", err)

@@ -69,13 +69,13 @@ func open(ctx context.Context, kind string, o Options) (*Broker, error) {
 		return nil, fmt.Errorf("testkit/kafka: %w", err)
 	}
 	b, err := newBroker(ctx, kind, o.withDefaults())
-	if err == nil {
-		if err = b.Restart(ctx); err != nil {
-			err = errors.Join(err, b.Close())
-		}
-		return b, err
+	if err != nil {
+		return nil, fmt.Errorf("testkit/kafka: %w", err)
 	}
-	return nil, fmt.Errorf("testkit/kafka: %w", err)
+	if err := b.Restart(ctx); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return b, nil
 }
 
 func newBroker(ctx context.Context, kind string, o Options) (_ *Broker, err error) {
