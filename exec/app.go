@@ -185,10 +185,12 @@ func (a *App) startTasks(as commitlog.Assignment, failed chan<- *task) []*task {
 	a.mu.Unlock()
 	for _, t := range tasks {
 		go func() {
+			defer func() { // also when a function ends the goroutine
+				if t.err != nil {
+					failed <- t
+				}
+			}()
 			t.run()
-			if t.err != nil {
-				failed <- t
-			}
 		}()
 	}
 	return tasks
@@ -220,7 +222,7 @@ func (a *App) stopTasks(tasks []*task) error {
 		case <-t.done:
 		case <-timer.C:
 			if late++; late > 1 {
-				errs = append(errs, fmt.Errorf("task %s does not end: %w", t.id, ErrDrainTimeout))
+				errs = append(errs, ErrDrainTimeout) // see pickFatal
 				i++
 				timer.Reset(0)
 				continue

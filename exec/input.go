@@ -118,6 +118,17 @@ func (in *input) idle() bool {
 	return true
 }
 
+// moved says whether a position is not committed yet, if only over what nobody may see: once
+// the log has lost that as well, a committed position before it would look like lost records (E7).
+func (in *input) moved() bool {
+	for _, s := range in.sources {
+		if s.position != s.committed {
+			return true
+		}
+	}
+	return false
+}
+
 // offsets returns the positions to commit, by partition, and notes them as committed.
 func (in *input) offsets() map[commitlog.TopicPartition]int64 {
 	m := make(map[commitlog.TopicPartition]int64, len(in.sources))

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,15 +24,15 @@ func (t *task) restore() error {
 	for _, spec := range t.sub.Stores {
 		tps = append(tps, commitlog.TopicPartition{Topic: spec.Changelog, Partition: t.partition})
 	}
-	ends, err := t.app.log.EndOffsets(t.ctx, tps, commitlog.ReadUncommitted)
+	ends, err := t.app.log.EndOffsets(t.starting, tps, commitlog.ReadUncommitted)
 	if err != nil {
 		return err
 	}
-	starts, err := t.app.log.StartOffsets(t.ctx, tps)
+	starts, err := t.app.log.StartOffsets(t.starting, tps)
 	if err != nil {
 		return err
 	}
-	from, err := t.openStore(tps, ends)
+	from, err := t.openStore(tps, starts, ends)
 	if err != nil {
 		return err
 	}
@@ -60,39 +61,55 @@ func (t *task) restore() error {
 	return nil
 }
 
-// openStore opens the task's store and returns where each changelog goes on. A store whose
-// checkpoint lies beyond its changelog's end is of another topic: it is rebuilt.
-func (t *task) openStore(tps []commitlog.TopicPartition, ends map[commitlog.TopicPartition]int64) (map[commitlog.TopicPartition]int64, error) {
+// openStore opens the task's store and returns where each changelog goes on. A store that the
+// changelogs cannot make exact is rebuilt from them: one that is damaged, one whose checkpoint lies
+// beyond its changelog's end, which is then another topic of that name, and one whose checkpoint lies
+// before its start, so that changes are missing in between.
+func (t *task) openStore(tps []commitlog.TopicPartition, starts, ends map[commitlog.TopicPartition]int64) (map[commitlog.TopicPartition]int64, error) {
 	for rebuilt := false; ; rebuilt = true {
-		db, err := t.app.cfg.State.OpenStore(t.id)
-		if err != nil {
-			return nil, err
-		}
-		t.db = db
 		from := make(map[commitlog.TopicPartition]int64, len(tps))
-		reason := ""
-		for _, tp := range tps {
-			offset, ok, err := db.Checkpoint(tp.Topic)
-			if err != nil {
-				return nil, err
-			}
-			if ok && offset > ends[tp] {
-				reason = fmt.Sprintf("checkpoint %d of %s lies beyond its end %d", offset, tp, ends[tp])
-			}
-			from[tp] = offset
+		reason, err := t.tryStore(tps, starts, ends, from)
+		if err != nil && !errors.Is(err, kvstore.ErrCorrupt) || rebuilt {
+			return from, err
 		}
-		if reason == "" || rebuilt {
+		if err != nil {
+			reason = err.Error()
+		}
+		if reason == "" {
 			return from, nil
 		}
 		t.log.Warn("store is rebuilt", "reason", reason)
-		if err := db.Close(); err != nil {
-			return nil, err
+		if t.db != nil {
+			if err := t.db.Close(); err != nil && !errors.Is(err, kvstore.ErrCorrupt) {
+				return nil, err
+			}
+			t.db = nil
 		}
-		t.db = nil
 		if err := t.app.cfg.State.DestroyStore(t.id); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// tryStore opens the store, sets where each changelog goes on and says why it is of no use, if so.
+func (t *task) tryStore(tps []commitlog.TopicPartition, starts, ends, from map[commitlog.TopicPartition]int64) (reason string, err error) {
+	if t.db, err = t.app.cfg.State.OpenStore(t.id); err != nil {
+		t.db = nil
+		return "", err
+	}
+	for _, tp := range tps {
+		offset, ok, err := t.db.Checkpoint(tp.Topic)
+		switch {
+		case err != nil:
+			return "", err
+		case ok && offset > ends[tp]:
+			reason = fmt.Sprintf("checkpoint %d of %s lies beyond its end %d", offset, tp, ends[tp])
+		case ok && offset < starts[tp]:
+			reason = fmt.Sprintf("checkpoint %d of %s lies before its start %d", offset, tp, starts[tp])
+		}
+		from[tp] = offset
+	}
+	return reason, nil
 }
 
 func (t *task) changelogIndex(tp commitlog.TopicPartition) int {
@@ -107,7 +124,7 @@ func (t *task) changelogIndex(tp commitlog.TopicPartition) int {
 // replay reads the changelogs from their positions to the ends, by position: records may be
 // missing at the end (markers, aborted batches, compaction).
 func (t *task) replay(from, ends map[commitlog.TopicPartition]int64) error {
-	reader, err := t.app.log.OpenReader(t.ctx, commitlog.ReaderConfig{From: from})
+	reader, err := t.app.log.OpenReader(t.starting, commitlog.ReaderConfig{From: from})
 	if err != nil {
 		return err
 	}
@@ -118,13 +135,11 @@ func (t *task) replay(from, ends map[commitlog.TopicPartition]int64) error {
 	left := len(from)
 	for left > 0 {
 		select {
-		case <-t.ctx.Done():
-			return t.ctx.Err()
-		case <-t.drain:
-			return errDrain
+		case <-t.starting.Done():
+			return t.starting.Err()
 		case c, ok := <-reader.Chunks():
 			if !ok {
-				return reader.Err()
+				return readerEnded(reader)
 			}
 			i := t.changelogIndex(c.TopicPartition)
 			st := t.state.stores[i]

@@ -52,9 +52,11 @@ type task struct {
 	id        string // <app>-<sub-topology>-<partition>: transactional id, and name of its store
 	log       *slog.Logger
 
-	// ctx ends when the task must stop without finishing; cancel is called by the app.
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	// ctx ends when the task must stop without finishing; cancel is called by the app. starting ends with it, and
+	// when the task is asked to stop: nothing is lost by ending a start at once.
+	ctx, starting context.Context
+	cancel        context.CancelCauseFunc
+	cancelStart   context.CancelFunc
 	// drain is closed by the app to ask for an orderly end, done by the task when nothing of it is left.
 	drain, done chan struct{}
 	err         error        // set before done is closed
@@ -101,6 +103,7 @@ func newTask(app *App, sub *topology.Subtopology, partition int32, group commitl
 		drain: make(chan struct{}), done: make(chan struct{})}
 	t.log = app.cfg.Logger.With("task", t.id)
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(app.ctx))
+	t.starting, t.cancelStart = context.WithCancel(t.ctx)
 	t.env.t = t
 	t.out = outputs{pool: app.pool, batchBytes: app.batchBytes, maxRecord: app.cfg.MaxRecordBytes, send: t.send}
 	t.changelog = outputs{pool: app.pool, batchBytes: app.batchBytes, maxRecord: app.cfg.MaxRecordBytes, send: t.send}
@@ -120,20 +123,34 @@ func (t *task) become(s taskState) {
 	panic(fmt.Sprintf("wicker: task %s from %s to %s", t.id, from, s)) // a bug of this package: no input leads here
 }
 
-// run is the task's goroutine.
+// run is the task's goroutine. What must happen at its end is deferred: a user's function may end
+// the goroutine (runtime.Goexit) instead of returning, which nothing can stop.
 func (t *task) run() {
-	defer close(t.done)
-	err := t.start()
-	if err == nil {
+	err := errExited
+	defer func() {
+		if err == errExited {
+			err = t.recordError(err)
+		}
+		t.err = t.close(err)
+		t.publish()
+		t.cancel(nil)
+		close(t.done)
+	}()
+	serr := t.start()
+	t.cancelStart()
+	switch {
+	case serr == nil:
 		t.become(running)
 		err = t.loop()
-	} else if t.drained() {
+	case t.drained():
 		err = nil // nothing was processed yet: there is nothing to lose
+	default:
+		err = serr
 	}
-	t.err = t.close(err)
-	t.publish()
-	t.cancel(nil)
 }
+
+// errExited is the cause of a RecordError when a function has ended the task's goroutine.
+var errExited = errors.New("the function ended its goroutine (runtime.Goexit) instead of returning")
 
 // drained says whether the task was asked to end in order.
 func (t *task) drained() bool {
@@ -148,16 +165,14 @@ func (t *task) drained() bool {
 // stop asks the task to end in order: one that still starts ends at once. The app calls it once.
 func (t *task) stop() {
 	close(t.drain)
-	if s := taskState(t.at.Load()); s == fencing || s == restoring {
-		t.cancel(errDrain)
-	}
+	t.cancelStart()
 }
 
 // start fences earlier owners, restores the stores and opens the input, in this order (E3, E5).
 func (t *task) start() error {
 	cfg := &t.app.cfg
 	var err error
-	t.producer, err = t.app.log.OpenProducer(t.ctx, commitlog.ProducerConfig{TransactionalID: t.id,
+	t.producer, err = t.app.log.OpenProducer(t.starting, commitlog.ProducerConfig{TransactionalID: t.id,
 		TransactionTimeout: cfg.TransactionTimeout, Compression: cfg.Compression})
 	if err != nil {
 		return err
@@ -180,14 +195,14 @@ func (t *task) start() error {
 			t.in.sources = append(t.in.sources, &source{tp: tp, emit: emits[topic], arrived: off, position: off, committed: off})
 		}
 	}
-	t.reader, err = t.app.log.OpenReader(t.ctx, commitlog.ReaderConfig{From: from})
+	t.reader, err = t.app.log.OpenReader(t.starting, commitlog.ReaderConfig{From: from})
 	return err
 }
 
 // offsets returns where the task's input goes on: the committed offsets, or the earliest.
 func (t *task) offsets() (map[commitlog.TopicPartition]int64, error) {
 	tps := t.app.inputs(t.sub, t.partition)
-	from, err := t.app.log.CommittedOffsets(t.ctx, t.app.plan.Name(), tps)
+	from, err := t.app.log.CommittedOffsets(t.starting, t.app.plan.Name(), tps)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +215,7 @@ func (t *task) offsets() (map[commitlog.TopicPartition]int64, error) {
 	if len(missing) == 0 {
 		return from, nil
 	}
-	starts, err := t.app.log.StartOffsets(t.ctx, missing)
+	starts, err := t.app.log.StartOffsets(t.starting, missing)
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +287,7 @@ func (t *task) event(wait bool, timer Timer) error {
 		select {
 		case c, ok := <-chunks:
 			if !ok {
-				return t.reader.Err()
+				return readerEnded(t.reader)
 			}
 			if err := t.in.add(c); err != nil {
 				return err
@@ -297,7 +312,7 @@ func (t *task) event(wait bool, timer Timer) error {
 		select {
 		case c, ok := <-chunks:
 			if !ok {
-				return t.reader.Err()
+				return readerEnded(t.reader)
 			}
 			return t.in.add(c)
 		case r := <-t.inflight:
@@ -312,6 +327,15 @@ func (t *task) event(wait bool, timer Timer) error {
 	}
 }
 
+// readerEnded returns why a reader that the task has not closed ended: also one that gives no
+// reason, as when the log was closed, has not delivered what was asked for.
+func readerEnded(r commitlog.Reader) error {
+	if err := r.Err(); err != nil {
+		return err
+	}
+	return &commitlog.Error{Op: "fetch", Partition: -1, Class: commitlog.Fatal, Err: commitlog.ErrClosed}
+}
+
 // close gives everything up. Without an error, or when drained, what was processed is
 // committed first; with one, what is open is aborted. It returns the error that the task ended with.
 func (t *task) close(err error) error {
@@ -319,6 +343,9 @@ func (t *task) close(err error) error {
 	defer cancel()
 	if taskState(t.at.Load()) == running && err == nil {
 		t.become(draining)
+		if t.opened.IsZero() && t.in.moved() {
+			t.opened = t.app.cfg.Clock.Now()
+		}
 		err = t.drainTransactions()
 	}
 	if err != nil {

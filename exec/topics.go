@@ -67,6 +67,34 @@ func (a *App) prepareTopics(ctx context.Context) error {
 	return nil
 }
 
+// checkTopics returns a *TopicsError if topics have been deleted or have other partition counts
+// than when this run began: its tasks are those of the old counts, so that nobody would read
+// the partitions that came. What cannot be asked now is asked next time.
+func (a *App) checkTopics(ctx context.Context) error {
+	names := slices.Sorted(maps.Keys(a.partitions))
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	found, err := a.log.Topics(ctx, names...)
+	if err != nil {
+		a.cfg.Logger.Debug("look at topics", "error", err.Error())
+		return nil
+	}
+	var problems []string
+	for _, name := range names {
+		switch t, ok := found[name]; {
+		case !ok:
+			problems = append(problems, fmt.Sprintf("topic %s was deleted while the plan runs", name))
+		case t.Partitions != a.partitions[name]:
+			problems = append(problems, fmt.Sprintf("topic %s had %d partitions when this run began and has %d now: start all instances again",
+				name, a.partitions[name], t.Partitions))
+		}
+	}
+	if len(problems) > 0 {
+		return &TopicsError{Problems: problems}
+	}
+	return nil
+}
+
 // ensureInternal creates the internal topics that are missing, and verifies counts and
 // settings of all.
 func (a *App) ensureInternal(ctx context.Context, specs []topology.TopicSpec, counts map[string]int) error {
