@@ -161,7 +161,11 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	check(len(c.Brokers) > 0 || c.Log != nil, "Brokers (none) must name at least one host:port")
+	if c.Log == nil {
+		if err := (kafkalog.Config{Brokers: c.Brokers, SASL: c.SASL}).Validate(); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	check(instanceIDPattern.MatchString(c.InstanceID), "InstanceID (%q) must be at most 249 of a-z, A-Z, 0-9, '.', '_', '-'", c.InstanceID)
 	check(d.SessionTimeout >= 100*time.Millisecond, "SessionTimeout (%v) must be >= 100ms", d.SessionTimeout)
 	check(d.RebalanceTimeout >= 100*time.Millisecond, "RebalanceTimeout (%v) must be >= 100ms", d.RebalanceTimeout)

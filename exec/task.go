@@ -393,6 +393,9 @@ func (t *task) close(err error) error {
 	}
 	if err != nil {
 		t.become(failed)
+		if errors.Is(err, kvstore.ErrInUse) || errors.Is(err, kvstore.ErrClosed) {
+			err = fmt.Errorf("%w: is Config.State shared by two Apps?", err)
+		}
 		return err
 	}
 	t.become(closed)

@@ -154,10 +154,13 @@ func (a *App) verifyInternal(ctx context.Context, found map[string]commitlog.Top
 			problems = append(problems, fmt.Sprintf("%s topic %s has %d partitions, want %d: stop all instances, then %s --delete --topic %s if its content may be lost",
 				kind, name, have, want, a.topicsTool(), name))
 		}
-		// Only the clean-up policy decides about correctness; other settings are the operator's to tune.
-		if have, want := configs[name]["cleanup.policy"], specs[name].Config["cleanup.policy"]; want != "" && have != want {
-			problems = append(problems, fmt.Sprintf("%s topic %s has cleanup.policy=%s, want %s: kafka-configs.sh --bootstrap-server %s --alter --topic %s --add-config cleanup.policy=%s",
-				kind, name, have, want, a.bootstrap(), name, want))
+		for _, setting := range binding {
+			have, want := configs[name][setting], specs[name].Config[setting]
+			if want == "" || have == "" || have == want {
+				continue
+			}
+			problems = append(problems, fmt.Sprintf("%s topic %s has %s=%s, want %s: kafka-configs.sh --bootstrap-server %s --alter --topic %s --add-config %s=%s",
+				kind, name, setting, have, want, a.bootstrap(), name, setting, want))
 		}
 	}
 	if len(problems) > 0 {
@@ -165,6 +168,10 @@ func (a *App) verifyInternal(ctx context.Context, found map[string]commitlog.Top
 	}
 	return nil
 }
+
+// binding are the settings of an internal topic with which records are lost or change when they are not as
+// planned. Others are the operator's to tune.
+var binding = []string{"cleanup.policy", "retention.ms", "message.timestamp.type"}
 
 func (a *App) bootstrap() string {
 	if len(a.cfg.Brokers) == 0 {
