@@ -421,6 +421,19 @@ func TestStartupErrors(t *testing.T) {
 		require.ErrorAs(t, err, &te)
 		require.ErrorContains(t, err, r.changelog("n")+" has 3 partitions, want 2")
 
+		rekeyed, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, codec.String, codec.String))).
+			Rekey("by", func(_, v string) string { return v }).
+			Aggregate(ops.NewState("r", codec.String, decimal), func(_, _ string, n int) int { return n + 1 }).
+			To(ops.Sink(ops.NewTopic(r.out, codec.String, codec.JSON[int]()))).Build()
+		require.NoError(t, err)
+		require.NoError(t, r.c.CreateTopic(t.Context(), r.app+"-by-repartition", 2, map[string]string{"cleanup.policy": "delete", "retention.ms": "60000"}))
+		require.NoError(t, r.c.CreateTopic(t.Context(), r.changelog("r"), 2, map[string]string{"cleanup.policy": "delete"}))
+		err = <-launch(t, b, rekeyed).end
+		require.ErrorAs(t, err, &te)
+		require.Len(t, te.Problems, 2, err)
+		require.ErrorContains(t, err, r.app+"-by-repartition has retention.ms=60000, want -1: kafka-configs.sh --bootstrap-server "+b.Addr())
+		require.ErrorContains(t, err, r.changelog("r")+" has cleanup.policy=delete, want compact: kafka-configs.sh")
+
 		other := kafka.Name(t)
 		require.NoError(t, r.c.CreateTopic(t.Context(), other, 3, nil))
 		bld := topology.New(r.app)
