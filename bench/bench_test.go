@@ -124,6 +124,9 @@ Duration: 2s, Total samples = 60ms
              github.com/wickerwork/wicker/exec.(*store).Put
 -----------+-------------------------------------------------------
       10ms   [libc.so.6]
+-----------+-------------------------------------------------------
+      10ms   rocksdb_of_no_go_frame
+             [libc.so.6]
 `
 	spent, inner, total := readTraces([]byte(text))
 	require.Equal(t, 60*time.Millisecond, total)
