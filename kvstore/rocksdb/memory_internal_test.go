@@ -240,8 +240,9 @@ func TestNoLeak(t *testing.T) {
 				}
 				return residentBytes(t)
 			}
-			// Allocators and the runtime settle in the first rounds; a leak
-			// grows in every one.
+			// Allocators and the runtime, the race detector's above all, settle in
+			// the first rounds; a leak grows in every one, and what could leak here
+			// is of kilobytes a call.
 			least := int64(1 << 62)
 			before := round()
 			for range 4 {
@@ -252,7 +253,7 @@ func TestNoLeak(t *testing.T) {
 			// A value held on to is a block of 64 kB; indexes and filters of new
 			// files are less.
 			require.Less(t, e.shared.cache.GetPinnedUsage(), pinned+32<<10, "blocks are held on to")
-			require.Less(t, least, int64(c.times)*200+(256<<10), "grew in each of four rounds of %d", c.times)
+			require.Less(t, least, int64(c.times)<<10+(1<<20), "grew in each of four rounds of %d", c.times)
 		})
 	}
 }
