@@ -83,7 +83,7 @@ func TestResult(t *testing.T) {
 	r := newResult(s, map[string]string{"wicker": "abc"})
 	for i, speed := range []float64{300, 100, 200} {
 		r.add(s.rows[0], measurement{RecordsPerSecond: speed, CPUPerRecord: 1, PeakMemory: 1 << 20, Versions: map[string]string{"go": "go1"}})
-		r.add(s.rows[1], measurement{RecordsPerSecond: 1})
+		r.add(s.rows[1], measurement{RecordsPerSecond: 1, Seconds: 10, OtherCPU: 1.1 * float64(r.CPUs)})
 		r.add(s.rows[2], measurement{RecordsPerSecond: speed / 2, CPUPerRecord: 4, Problem: []string{"", "1 records, want 2", ""}[i]})
 	}
 	require.Equal(t, "streams count-nocache", r.Targets.Baseline)
@@ -95,6 +95,7 @@ func TestResult(t *testing.T) {
 	var out strings.Builder
 	table(&out, []*result{r}, "no Java")
 	require.Regexp(t, `count +wicker +0 +1\.00 +1 +2\.00 +>= 1\.50 +0\.25`, out.String())
+	require.Contains(t, out.String(), "3 of 9 runs were disturbed")
 	require.Contains(t, out.String(), "Kafka Streams was left out: no Java.")
 }
 

@@ -162,6 +162,20 @@ func table(w io.Writer, results []*result, left string) {
 	}
 	_ = t.Flush()
 	fmt.Fprintln(w, "\nMedians. Ratios are Wicker's figure divided by Kafka Streams' of the last row of the scenario.")
+	runs, disturbed := 0, 0
+	for _, r := range results {
+		for _, rr := range r.Rows {
+			for _, m := range rr.Runs {
+				runs++
+				if m.disturbed(r.CPUs) {
+					disturbed++
+				}
+			}
+		}
+	}
+	if disturbed > 0 {
+		fmt.Fprintf(w, "%d of %d runs were disturbed: something else used more than a tenth of the machine.\n", disturbed, runs)
+	}
 	if left != "" {
 		fmt.Fprintf(w, "Kafka Streams was left out: %s.\n", left)
 	}

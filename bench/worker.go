@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -60,7 +61,15 @@ func measure(records int64, started time.Time, from, to reading) measurement {
 	m.RecordsPerSecond = float64(records) / m.Seconds
 	m.CPUPerRecord = m.CPUSeconds * 1e6 / float64(records)
 	m.OtherCPU = max(0, to.machine-from.machine-m.CPUSeconds-m.BrokerCPU)
+	for _, f := range []*float64{&m.Seconds, &m.RecordsPerSecond, &m.CPUSeconds, &m.CPUPerRecord, &m.StartSeconds, &m.BrokerCPU, &m.OtherCPU} {
+		*f = math.Round(*f*1e4) / 1e4
+	}
 	return m
+}
+
+// disturbed says whether something else used more than a tenth of the machine in the window.
+func (m *measurement) disturbed(cpus int) bool {
+	return m.OtherCPU > m.Seconds*float64(cpus)/10
 }
 
 // worker does the job that the description tells and prints the measurement.
