@@ -20,9 +20,10 @@ func (in *input) full() bool {
 }
 
 // room says whether another batch may be processed: while a transaction is being committed
-// the next one's output stays in memory, up to a bound.
+// the next one's outputs and changes stay in memory, up to a bound each. That of the changes is where
+// the transaction would close by itself, see due.
 func (t *task) room() bool {
-	return t.inflight == nil || t.heldBytes+t.out.open < t.app.holdBytes
+	return t.inflight == nil || t.heldBytes+t.out.open < t.app.holdBytes && t.state.dirtyBytes() <= t.state.limit/2
 }
 
 // batch processes up to MaxBatch records, lowest timestamp first over the task's topics,

@@ -50,12 +50,11 @@ func (t *task) closeTransaction(now time.Time) error {
 		return err
 	}
 	stamp := now.UnixMilli()
-	err := t.state.seal(func(st *store, key string, value []byte) error { // C2
+	err := t.state.seal(func(st *store, key, value []byte) error { // C2
 		if st.changelog == nil {
 			st.changelog = t.changelog.topic(st.spec.Changelog, t.app.partitions[st.spec.Changelog])
 		}
-		t.keyBuf = append(t.keyBuf[:0], key...)
-		if err := st.changelog.write(t.partition, stamp, t.keyBuf, value, nil, 0); err != nil {
+		if err := st.changelog.write(t.partition, stamp, key, value, nil, 0); err != nil {
 			return fmt.Errorf("store %s: %w", st.spec.Name, err)
 		}
 		return nil
@@ -96,7 +95,8 @@ func (t *task) committed(r commitResult) error {
 	t.inflight = nil
 	t.commits++
 	t.state.committed(r.ends, t.partition)
-	for _, h := range t.held {
+	for i, h := range t.held {
+		t.held[i].b = nil // the producer's, also if it fails: dropHeld must not release it
 		if err := t.producer.Produce(t.ctx, h.tp, h.b); err != nil {
 			return err
 		}
@@ -109,7 +109,9 @@ func (t *task) committed(r commitResult) error {
 // dropHeld drops what was held for a transaction that will not come.
 func (t *task) dropHeld() {
 	for _, h := range t.held {
-		h.b.Release()
+		if h.b != nil {
+			h.b.Release()
+		}
 	}
 	clear(t.held)
 	t.held, t.heldBytes = t.held[:0], 0

@@ -82,7 +82,6 @@ type task struct {
 	// held are the batches of the open transaction that wait for the one in flight, heldBytes their size.
 	held      []heldBatch
 	heldBytes int
-	keyBuf    []byte
 
 	published                  published
 	commits, restored, entries int64
@@ -246,6 +245,11 @@ func (t *task) loop() error {
 			t.publish()
 		}
 		now := cfg.Clock.Now()
+		// Before the next commit is in flight: while one is, nothing may be flushed, and when commits take
+		// as long as CommitInterval there is no other moment.
+		if err := t.flushState(now, false); err != nil {
+			return err
+		}
 		if due, in := t.due(now); due {
 			if err := t.closeTransaction(now); err != nil {
 				return err
@@ -257,9 +261,6 @@ func (t *task) loop() error {
 			if in > 0 {
 				timer.Reset(in)
 			}
-		}
-		if err := t.flushState(now, false); err != nil {
-			return err
 		}
 		if err := t.event(wait, timer); err != nil {
 			if errors.Is(err, errDrain) {
