@@ -34,9 +34,9 @@ type state struct {
 	pendingBytes int64
 	// openBytes is the size of the entries that the open transaction has changed.
 	openBytes int64
-	batch        kvstore.Batch
-	ring         []*entry // every entry, in the order the eviction hand visits
-	hand         int
+	batch     kvstore.Batch
+	ring      []*entry // every entry, in the order the eviction hand visits
+	hand      int
 }
 
 // store is one named store of a task. It implements ops.Store.
@@ -44,7 +44,7 @@ type store struct {
 	*state
 	spec    topology.StoreSpec
 	prefix  []byte
-	entries map[string]*entry
+	entries *index
 	last    *entry // the entry looked up last
 	dirty   []*entry
 	// inflight are the entries that the transaction being committed has changed.
@@ -60,7 +60,8 @@ type store struct {
 
 // entry is one key. Values are immutable: a write replaces the slice.
 type entry struct {
-	key       string
+	hash      uint64
+	key       []byte
 	cur, base []byte
 	slot      int // in ring
 	store     *store
@@ -70,10 +71,26 @@ type entry struct {
 	used      bool // since the hand last passed
 }
 
+// inlineKey is the size up to which a key lies within its entry, beside what is read with it.
+const inlineKey = 24
+
+// newEntry returns an entry for a copy of the key.
+func newEntry(key []byte) *entry {
+	if len(key) > inlineKey {
+		return &entry{key: append([]byte(nil), key...)}
+	}
+	e := &struct {
+		entry
+		buf [inlineKey]byte
+	}{}
+	e.key = append(e.buf[:0:len(key)], key...)
+	return &e.entry
+}
+
 func newState(db kvstore.Store, specs []topology.StoreSpec, limit int64) *state {
 	s := &state{db: db, limit: limit}
 	for _, spec := range specs {
-		st := &store{state: s, spec: spec, entries: map[string]*entry{}}
+		st := &store{state: s, spec: spec, entries: newIndex()}
 		st.prefix = append(binary.AppendUvarint(nil, uint64(len(spec.Name))), spec.Name...)
 		s.stores = append(s.stores, st)
 	}
@@ -122,21 +139,23 @@ func (s *store) Put(key, value []byte) error {
 // lookup returns the key's entry, from the engine if memory does not have it. A key without a value has an
 // entry too, so that it is looked for once.
 func (s *store) lookup(key []byte) (*entry, error) {
-	if e := s.last; e != nil && e.key == string(key) {
+	if e := s.last; e != nil && string(e.key) == string(key) {
 		return e, nil
 	}
-	e := s.entries[string(key)]
+	hash := s.entries.hash(key)
+	e := s.entries.find(hash, key)
 	if e == nil {
 		value, found, err := s.db.Get(s.dbValue[:0], s.toDB(key))
 		if err != nil {
 			return nil, fmt.Errorf("store %s: %w", s.spec.Name, err)
 		}
-		e = &entry{key: string(key), store: s}
+		e = newEntry(key)
+		e.hash, e.store = hash, s
 		if found {
 			e.cur = append(make([]byte, 0, len(value)), value...)
 			s.dbValue = value
 		}
-		s.entries[e.key] = e
+		s.entries.add(e)
 		e.slot = len(s.ring)
 		s.ring = append(s.ring, e)
 		s.used += int64(len(e.key) + len(e.cur) + entryOverhead)
@@ -172,7 +191,7 @@ func (s *state) evict(keep *entry) {
 			last := s.ring[len(s.ring)-1]
 			s.ring[e.slot], last.slot = last, e.slot
 			s.ring = s.ring[:len(s.ring)-1]
-			delete(e.store.entries, e.key)
+			e.store.entries.remove(e)
 			if e.store.last == e {
 				e.store.last = nil
 			}
@@ -184,7 +203,7 @@ func (s *state) evict(keep *entry) {
 // seal ends the open transaction on the state's side: what it changed, compared with what was
 // committed before, is in flight from now on and handed to visit, one final value a key
 // (TX-12); a key that came back to its old value is not. Nothing may be in flight already.
-func (s *state) seal(visit func(st *store, key string, value []byte) error) error {
+func (s *state) seal(visit func(st *store, key, value []byte) error) error {
 	for _, st := range s.stores {
 		for _, e := range st.dirty {
 			changed := !bytes.Equal(e.cur, e.base) || (e.cur == nil) != (e.base == nil)
@@ -237,9 +256,9 @@ func (s *state) flush() error {
 			}
 			e.pending = false
 			if value == nil {
-				s.batch.Delete(st.toDB([]byte(e.key)))
+				s.batch.Delete(st.toDB(e.key))
 			} else {
-				s.batch.Put(st.toDB([]byte(e.key)), value)
+				s.batch.Put(st.toDB(e.key), value)
 			}
 		}
 		if len(st.pending) > 0 {
