@@ -83,7 +83,8 @@ func stateRun(t *testing.T, r *rand.Rand) {
 			}
 			got := map[string]bool{}
 			flying = 0
-			require.NoError(t, s.seal(func(_ *store, key string, value []byte) error {
+			require.NoError(t, s.seal(func(_ *store, k, value []byte) error {
+				key := string(k)
 				require.False(t, got[key], "key %s twice", key)
 				got[key] = true
 				log = append(log, change{key, value})
@@ -125,7 +126,7 @@ func stateRun(t *testing.T, r *rand.Rand) {
 			open = maps.Clone(committed)
 			same()
 		}
-		require.LessOrEqual(t, len(st.entries), 41)
+		require.LessOrEqual(t, st.entries.n, 41)
 	}
 	same()
 }
