@@ -51,6 +51,8 @@ type patience struct {
 	limit time.Duration
 	since time.Time
 	tries int
+	// missing is since when nothing but UNKNOWN_TOPIC_OR_PARTITION was answered, zero if the last error was another.
+	missing time.Time
 }
 
 // next reports whether to try again after err and how long to wait before. If not, it returns
@@ -61,14 +63,22 @@ func (p *patience) next(err error) (time.Duration, error) {
 	}
 	now := time.Now()
 	if p.tries++; p.tries == 1 {
-		p.since = now
-	}
-	limit := p.limit
-	if code(err) == codeUnknownTopic {
-		limit = min(limit, missingTopicTimeout)
+		p.since, p.missing = now, time.Time{}
 	}
 	wait := backoff(p.tries, err)
-	if now.Add(wait).Sub(p.since) > limit {
+	until := p.since.Add(p.limit)
+	if code(err) != codeUnknownTopic {
+		p.missing = time.Time{}
+	} else {
+		if p.missing.IsZero() {
+			p.missing = now
+		}
+		// Not since the first error: a broker that has just come back may not have heard of its topics yet.
+		if u := p.missing.Add(missingTopicTimeout); u.Before(until) {
+			until = u
+		}
+	}
+	if now.Add(wait).After(until) {
 		return 0, p.giveUp(err)
 	}
 	return wait, nil

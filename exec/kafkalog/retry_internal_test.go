@@ -73,4 +73,19 @@ func TestRetryFor(t *testing.T) {
 			require.Equal(t, 5, n)
 		})
 	})
+	// A broker that comes back after a while may answer that it has not heard of the topic yet.
+	t.Run("back", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			require.NoError(t, retryFor(t.Context(), time.Minute, "op", func(context.Context) error {
+				switch since := time.Since(start); {
+				case since < 20*time.Second:
+					return &connError{err: io.EOF}
+				case since < 23*time.Second:
+					return kafkaErr("op", inFetch, codeUnknownTopic)
+				}
+				return nil
+			}))
+		})
+	})
 }
