@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -526,13 +527,13 @@ func TestE7WhatNobodyMaySeeMayGo(t *testing.T) {
 // grown is a log whose topic in has more partitions than it began with.
 type grown struct {
 	*memlog.Log
-	partitions *int
+	partitions *atomic.Int32
 }
 
 func (g grown) Topics(ctx context.Context, names ...string) (map[string]commitlog.Topic, error) {
 	m, err := g.Log.Topics(ctx, names...)
-	if topic, ok := m["in"]; ok && *g.partitions > 0 {
-		topic.Partitions = *g.partitions
+	if topic, ok := m["in"]; ok && g.partitions.Load() > 0 {
+		topic.Partitions = int(g.partitions.Load())
 		m["in"] = topic
 	}
 	return m, err
@@ -541,13 +542,13 @@ func (g grown) Topics(ctx context.Context, names ...string) (map[string]commitlo
 // Partitions that come while a plan runs would be read by nobody.
 func TestPartitionsThatComeEndRun(t *testing.T) {
 	onBench(t, 2, func(t *testing.T, b *bench) {
-		n := 0
+		var n atomic.Int32
 		s := b.run(b.joining(), memlog.Faults{}, func(c *exec.Config) { c.Log = grown{c.Log.(*memlog.Log), &n} }).idle()
 		time.Sleep(10 * time.Minute)
 		b.put(0, "k", "1")
 		s.idle()
 		require.Equal(t, []string{"k=1"}, b.texts("out", 0))
-		n = 5
+		n.Store(5)
 		err := <-s.end
 		var te *exec.TopicsError
 		require.ErrorAs(t, err, &te)

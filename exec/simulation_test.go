@@ -193,7 +193,7 @@ func (s *simulation) step(calm bool) {
 	}
 	switch s.r.IntN(n) {
 	case 0, 1, 2:
-		s.push(1 + s.r.IntN(60))
+		s.push(1 + s.r.IntN(200))
 	case 3:
 		s.sleep(time.Duration(s.r.IntN(200)) * time.Millisecond)
 	case 4:
@@ -253,7 +253,10 @@ func (s *simulation) sleep(d time.Duration) {
 
 func (s *simulation) push(n int) {
 	s.tell("%d records", n)
-	for range n {
+	for i := range n {
+		if i%10 == 9 {
+			time.Sleep(time.Duration(s.r.IntN(30)) * time.Millisecond)
+		}
 		s.ids++
 		rec := simRecord{key: fmt.Sprint("k", s.r.IntN(8)), id: s.ids, user: s.r.IntN(simUsers)}
 		p := commitlog.Partition([]byte(rec.key), simPartitions)
@@ -322,7 +325,9 @@ func (s *simulation) startOn(i int) {
 	p.log.SetFaults(p.faults())
 	cfg := exec.Config{Log: p.log, State: p.engine, ClientID: fmt.Sprint("p", p.n), SessionTimeout: 10 * time.Second,
 		RebalanceTimeout: 20 * time.Second, TransactionTimeout: 15 * time.Second, DrainTimeout: 5 * time.Second,
-		FlushInterval: 300 * time.Millisecond, MaxBatch: 1 + s.r.IntN(20), StateMemory: 1 << 20}
+		FlushInterval:  []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, time.Hour}[s.r.IntN(3)],
+		CommitInterval: 20 * time.Millisecond, MaxBatch: 1 + s.r.IntN(20), StateMemory: 1 << 20,
+		MaxRecordBytes: 1024} // the size of output batches too: many are sent before their transaction closes
 	app, err := exec.New(s.plan, cfg)
 	require.NoError(s.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -590,8 +595,16 @@ func (p *process) faults() memlog.Faults {
 		}
 		return &commitlog.Error{Op: op, Partition: -1, Name: "SIMULATED", Class: class}
 	}
+	// What a broker takes its time for, so that tasks go on meanwhile.
+	slow := func(op string) error {
+		p.s.mu.Lock()
+		d := time.Duration(p.s.faultRand.IntN(15)) * time.Millisecond
+		p.s.mu.Unlock()
+		time.Sleep(d)
+		return meet(op)
+	}
 	id := func(op string) func(context.Context, string) error {
-		return func(context.Context, string) error { return meet(op) }
+		return func(context.Context, string) error { return slow(op) }
 	}
 	return memlog.Faults{
 		Admin:        func(_ context.Context, method string) error { return meet(method) },
@@ -602,7 +615,7 @@ func (p *process) faults() memlog.Faults {
 		Produce: func(context.Context, string, commitlog.TopicPartition, int) error {
 			return meet("produce")
 		},
-		Commit:    func(context.Context, string, map[commitlog.TopicPartition]int64) error { return meet("commit") },
+		Commit:    func(context.Context, string, map[commitlog.TopicPartition]int64) error { return slow("commit") },
 		EndTxn:    id("end transaction"),
 		Committed: id("answer of a commit"),
 		Abort:     id("abort"),
