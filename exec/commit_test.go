@@ -58,3 +58,28 @@ func TestStateIsFlushedBetweenCommits(t *testing.T) {
 		s.idle().drain()
 	})
 }
+
+// What is not committed within DrainTimeout is aborted, and has the time for it (E11).
+func TestE11WhatIsNotDrainedIsAborted(t *testing.T) {
+	onBench(t, 1, func(t *testing.T, b *bench) {
+		committing, reach := once()
+		aborted := false
+		s := b.run(b.joining(), memlog.Faults{
+			Commit: func(ctx context.Context, _ string, _ map[commitlog.TopicPartition]int64) error {
+				reach()
+				<-ctx.Done()
+				return ctx.Err()
+			},
+			Abort: func(ctx context.Context, _ string) error {
+				time.Sleep(time.Second)
+				aborted = ctx.Err() == nil
+				return ctx.Err()
+			},
+		})
+		b.put(0, "k", "v")
+		<-committing
+		s.cancel()
+		require.ErrorIs(t, <-s.end, exec.ErrDrainTimeout)
+		require.True(t, aborted)
+	})
+}

@@ -30,6 +30,9 @@ type state struct {
 	stores []*store
 	// limit bounds the bytes of entries, as far as entries that the engine does not have allow.
 	limit, used int64
+	// sweepAt is the bytes at which lookup evicts again after it could not get below limit: going round for each
+	// new key would take as long as there are entries.
+	sweepAt int64
 	// pendingBytes is the part of used that flush would write.
 	pendingBytes int64
 	// openBytes is the size of the entries that the open transaction has changed.
@@ -159,7 +162,7 @@ func (s *store) lookup(key []byte) (*entry, error) {
 		e.slot = len(s.ring)
 		s.ring = append(s.ring, e)
 		s.used += int64(len(e.key) + len(e.cur) + entryOverhead)
-		if s.used > s.limit {
+		if s.used > max(s.limit, s.sweepAt) {
 			s.evict(e)
 		}
 	}
@@ -197,6 +200,10 @@ func (s *state) evict(keep *entry) {
 			}
 			s.used -= int64(len(e.key) + len(e.cur) + entryOverhead)
 		}
+	}
+	s.sweepAt = 0
+	if s.used > s.limit {
+		s.sweepAt = s.used + s.limit/8
 	}
 }
 

@@ -130,3 +130,28 @@ func stateRun(t *testing.T, r *rand.Rand) {
 	}
 	same()
 }
+
+// When nothing can be evicted, since all of it waits for commits, a new key does not cost a way
+// round all entries: memory goes above its limit, and below it again with the flush.
+func TestALookupIsCheapWhenNothingCanBeEvicted(t *testing.T) {
+	engine := kvstore.NewMemory()
+	require.NoError(t, engine.Open())
+	db, err := engine.OpenStore("task")
+	require.NoError(t, err)
+	s := newState(db, []topology.StoreSpec{{Name: "s", Changelog: "c"}}, 10_000*(entryOverhead+10))
+	st := s.stores[0]
+	sweeps, at := 0, int64(0)
+	for i := range 40_000 {
+		require.NoError(t, st.Put(fmt.Appendf(nil, "%08d", i), []byte("vv")))
+		if s.sweepAt != at {
+			sweeps, at = sweeps+1, s.sweepAt
+		}
+	}
+	require.Len(t, s.ring, 40_000)
+	require.InDelta(t, 24, sweeps, 3) // one for each eighth of the limit above it
+	require.NoError(t, s.seal(func(*store, []byte, []byte) error { return nil }))
+	s.committed(nil, 0)
+	require.NoError(t, s.flush())
+	require.LessOrEqual(t, s.used, s.limit)
+	require.Zero(t, s.sweepAt)
+}

@@ -359,19 +359,33 @@ func (t *task) close(err error) error {
 				err = cerr
 			}
 		case <-ctx.Done():
-			if err == nil {
-				err = ErrDrainTimeout
-			}
+		case <-t.ctx.Done():
+		}
+		if t.inflight != nil && err == nil {
+			err = ErrDrainTimeout
 		}
 	}
 	if err != nil && errors.Is(context.Cause(t.ctx), ErrDrainTimeout) {
 		err = ErrDrainTimeout // whatever was cut short by it
 	}
-	t.cancel(err) // ends calls of Memo that nobody waits for any more
+	t.cancel(err) // ends a commit, and calls of Memo that nobody waits for any more
 	var errs []error
 	if t.producer != nil {
+		// An abort has time of its own, since what is left open hides what others write behind it
+		// until the transaction's timeout.
+		actx, acancel := context.WithTimeout(context.WithoutCancel(t.ctx), t.app.cfg.DrainTimeout/2)
+		defer acancel()
+		if t.inflight != nil {
+			select {
+			case r := <-t.inflight:
+				if cerr := t.committed(r); cerr != nil {
+					t.log.Debug("commit", "error", cerr.Error())
+				}
+			case <-actx.Done():
+			}
+		}
 		if err != nil && t.inflight == nil && commitlog.ClassOf(err) != commitlog.Fenced {
-			if aerr := t.producer.Abort(ctx); aerr != nil {
+			if aerr := t.producer.Abort(actx); aerr != nil {
 				t.log.Warn("abort", "error", aerr.Error())
 			}
 		}
