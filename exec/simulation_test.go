@@ -292,6 +292,7 @@ func (s *simulation) reap() {
 			s.tell("p%d ended: %v", p.n, err)
 			require.Error(s.t, err)
 			require.Positive(s.t, s.disruptions.Load(), err.Error())
+			p.thaw() // what it left hanging ends too
 			s.gone(p)
 		default:
 		}
