@@ -31,19 +31,28 @@ func TestKilledFiveTimesEqualsPlainProgram(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	var moments []int // in calls made by all processes
-	for range kills {
-		moments = append(moments, 1+random.IntN(len(want.tails)*9/10))
-	}
-	slices.Sort(moments)
 
 	asked := map[string]int{}
 	committed := map[string]bool{}
 	total := 0
-	run := func(i, until int) {
+	var moments []int64 // in refined flights that are committed
+	for range kills {
+		moments = append(moments, random.Int64N(int64(len(want.refined)*8/10)))
+	}
+	slices.Sort(moments)
+	refined := func() (n int64) {
+		ends, err := c.EndOffsets(t.Context(), kafka.ReadCommitted, "refined-flights") // when there is the topic
+		require.NoError(t, err)
+		for _, end := range ends {
+			n += end
+		}
+		return n
+	}
+
+	run := func(i int, until int64) { // killed at that moment; never, if negative
 		log := filepath.Join(dir, fmt.Sprint("asked-", i))
-		args := []string{"-brokers", b.Addr(), "-dir", dir, "-delay", "30ms", "-asked-log", log}
-		if until == 0 {
+		args := []string{"-brokers", b.Addr(), "-dir", dir, "-delay", "60ms", "-asked-log", log}
+		if until < 0 {
 			want.checkTable(t, mustRun(t, args...).stdout)
 		} else {
 			cmd := program(t, args...)
@@ -52,14 +61,14 @@ func TestKilledFiveTimesEqualsPlainProgram(t *testing.T) {
 			require.NoError(t, cmd.Start())
 			ended := make(chan error, 1)
 			go func() { ended <- cmd.Wait() }()
-			for total+calls(log) < until {
+			for refined() <= until {
 				select {
 				case err := <-ended:
 					require.FailNow(t, "it ended before it could be killed", "%v\n%s", err, output.String())
-				case <-time.After(2 * time.Millisecond):
+				case <-time.After(5 * time.Millisecond):
 				}
 			}
-			time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond) // a random moment behind that
+			time.Sleep(time.Duration(random.IntN(30)) * time.Millisecond) // a random moment behind that
 			require.NoError(t, cmd.Process.Kill())
 			<-ended
 			require.Equal(t, -1, cmd.ProcessState.ExitCode(), output.String())
@@ -77,12 +86,14 @@ func TestKilledFiveTimesEqualsPlainProgram(t *testing.T) {
 		for _, r := range answers {
 			committed[string(r.Key)] = true
 		}
-		t.Logf("process %d: asked %d, %d in all; %d answers are committed", i, len(mine), total, len(committed))
+		t.Logf("process %d: asked %d, %d in all; committed are %d answers and about %d flights", i, len(mine), total, len(committed), refined())
 	}
+	at := int64(0)
 	for i, moment := range moments {
-		run(i, max(moment, total+1))
+		run(i, max(moment, at)) // it commits something at least
+		at = refined()
 	}
-	run(kills, 0)
+	run(kills, -1)
 
 	want.checkTopics(t, b)
 	require.Len(t, asked, len(want.tails))

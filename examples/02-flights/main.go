@@ -87,6 +87,7 @@ func run(ctx context.Context, s settings, out io.Writer) (err error) {
 		InstanceID:     plan.Name() + "-" + s.instance,
 		SessionTimeout: 10 * time.Second,
 		State:          rocksdb.New(rocksdb.Options{Dir: stateDir}),
+		MaxBatch:       100,                    // what a process that is killed has asked in vain is little
 		FlushInterval:  100 * time.Millisecond, // the count of entries that is shown is of the last flush
 	})
 	if err != nil {
