@@ -1,10 +1,11 @@
 // Package ops holds the operators of a topology as typed values. Each knows how to process
 // one record and what it needs for that (state, the key's partition, answers from outside);
 // none knows of graphs, plans or Kafka. Package topology composes them, and its methods are
-// what most programs call; from here they take topics, sources, sinks, memos and options:
+// what most programs call; from here they take topics, sources, sinks, states, memos and options:
 //
 //	var Orders = ops.NewTopic("orders", codec.String, codec.JSON[Order]())
 //
+//	totals := ops.NewState("totals", codec.String, codec.Int64) // for Aggregate and Reduce
 //	geo := ops.Memo("geo", codec.JSON[Geo](), geocoder.Resolve)
 //	ops.Source(Orders), ops.Sink(Orders)
 //	ops.Name("n"), ops.Partitions(12), ops.AbsentKey(ops.Drop)
