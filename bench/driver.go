@@ -65,7 +65,8 @@ func (d *driver) open(ctx context.Context) (err error) {
 	} else {
 		progress("start Apache Kafka %s in %s", kafka.Version, d.dir)
 		// Flags as in production: the default ones are for a fast start.
-		d.broker, err = kafka.OpenReal(ctx, kafka.Options{Dir: filepath.Join(d.dir, "kafka"), HeapBytes: 1 << 30, JVM: []string{"-Xms1g", "-XX:+UseG1GC"}})
+		d.broker, err = kafka.OpenReal(ctx, kafka.Options{Dir: filepath.Join(d.dir, "kafka"), HeapBytes: 1 << 30, JVM: []string{"-Xms1g", "-XX:+UseG1GC"},
+			Properties: map[string]string{"log.segment.delete.delay.ms": "1000"}}) // outputs of runs are large
 		d.versions["kafka"] = kafka.Version
 	}
 	if err != nil {
@@ -76,6 +77,13 @@ func (d *driver) open(ctx context.Context) (err error) {
 	}
 	if d.client, err = d.broker.Dial(); err != nil {
 		return errors.Join(err, d.broker.Close())
+	}
+	if d.brokers == "" { // what a program that was killed has left
+		for _, side := range []string{"wicker", "streams"} {
+			if err := d.clean(ctx, job{App: "bench-" + side + "-", State: filepath.Join(d.dir, "state")}); err != nil {
+				return errors.Join(err, d.close())
+			}
+		}
 	}
 	if d.sides != "wicker" {
 		d.streams, err = buildStreams(ctx, filepath.Join("bench", "streams"), filepath.Join(d.dir, "streams"))
