@@ -193,7 +193,7 @@ func (s *simulation) step(calm bool) {
 	}
 	switch s.r.IntN(n) {
 	case 0, 1, 2:
-		s.push(1 + s.r.IntN(200))
+		s.push(1 + s.r.IntN(120))
 	case 3:
 		s.sleep(time.Duration(s.r.IntN(200)) * time.Millisecond)
 	case 4:
