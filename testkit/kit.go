@@ -80,6 +80,10 @@ type run struct {
 // New makes the plan's topics in memory and starts the executor on them. It ends with the test.
 func New(tb TB, plan *topology.Plan, opts ...Option) *Kit {
 	tb.Helper()
+	if plan == nil {
+		tb.Fatalf("testkit: plan is nil: did Build return an error?")
+		return nil
+	}
 	k := &Kit{tb: tb, plan: plan, opts: options{partitions: map[string]int{}, start: start}, partitions: map[string]int{},
 		state: keep{kvstore.NewMemory()}}
 	for _, o := range opts {
@@ -98,6 +102,11 @@ func New(tb TB, plan *topology.Plan, opts ...Option) *Kit {
 		}
 		k.partitions[t.Name] = n
 		specs = append(specs, commitlog.TopicSpec{Name: t.Name, Partitions: n, Replication: 1})
+	}
+	for name := range k.opts.partitions {
+		if k.partitions[name] == 0 {
+			tb.Fatalf("testkit: Partitions: topic %s is not a source or sink of the plan\n%s", name, plan.Describe())
+		}
 	}
 	if err := k.log.CreateTopics(context.Background(), specs); err != nil {
 		tb.Fatalf("testkit: create topics: %v", err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/ops"
+	"github.com/wickerwork/wicker/topology"
 )
 
 // Record is a record of a topic in the topic's types.
@@ -39,8 +40,8 @@ type Input[K, V any] struct {
 func (k *Kit) In[K, V any](topic ops.Topic[K, V]) *Input[K, V] {
 	k.tb.Helper()
 	n := k.partitions[topic.Name]
-	if n == 0 {
-		k.tb.Fatalf("testkit: topic %s is not a source or sink of the plan\n%s", topic.Name, k.plan.Describe())
+	if !slices.ContainsFunc(k.plan.Topics(), func(t topology.TopicSpec) bool { return t.Kind == topology.SourceTopic && t.Name == topic.Name }) {
+		k.tb.Fatalf("testkit: topic %s is not a source of the plan\n%s", topic.Name, k.plan.Describe())
 	}
 	return &Input[K, V]{k: k, topic: topic, n: int32(n)}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 
+	"github.com/wickerwork/wicker/codec"
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/ops"
 )
@@ -16,12 +17,16 @@ type StateView[K, A any] struct {
 	changes string // the changelog topic
 }
 
-// State returns a view of an operator's state. It shows what the changelog holds, which is
+// State returns a view of an operator's state, by the handle that Aggregate or Reduce was given; for the answers
+// of a Memo it is one made with ops.NewState of the Memo's name and codecs. It shows what the changelog holds, which is
 // what a restore would find.
 func (k *Kit) State[K, A any](s ops.State[K, A]) *StateView[K, A] {
 	k.tb.Helper()
 	for _, spec := range k.plan.Stores() {
 		if spec.Name == s.Name {
+			if got := codec.Describe(s.Value); got != spec.Codec {
+				k.tb.Fatalf("testkit: state %s is encoded as %s in the plan, not as %s", s.Name, spec.Codec, got)
+			}
 			return &StateView[K, A]{k: k, state: s, changes: spec.Changelog}
 		}
 	}
