@@ -22,7 +22,8 @@
 //     list is complete for what was fetched, so that nothing is remembered between fetches.
 //   - K4 Every batch's checksum is verified before it is handed out.
 //   - K5 A position moves only over what is known to be there for nobody: whole batches,
-//     markers, or an answer that has nothing up to the end though it had room.
+//     markers, or, in a compacted topic, an answer that has nothing up to the end though it had
+//     room. Of others a broker may answer so when tiered storage is slow.
 //
 // # Connections
 //

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -316,7 +317,7 @@ func (f *fetcher) fetchedLocked(p *fetchPart, err error) {
 	}
 	if err == nil {
 		if p.code == codeOffsetOutOfRange {
-			part.leader, part.retryAt = outOfRange, time.Time{}
+			part.leader, part.retryAt = notFetched, time.Time{}
 			want := p.at // p is used again
 			r.wg.Go(func() { r.explain(part, want) })
 			return
@@ -340,7 +341,8 @@ func (f *fetcher) fetchedLocked(p *fetchPart, err error) {
 	}
 	if p.batches == 0 {
 		// Nothing where something may be seen: another partition used the fetch up, or compaction
-		// has left nothing up to the end. The position moves when it is surely the latter.
+		// has left nothing up to the end, or the broker could not get at it in time, as with tiered
+		// storage. The position moves when it is surely the second (E6).
 		if !p.first || len(p.records) > 0 || end <= p.at {
 			part.barren = -1
 			return
@@ -349,7 +351,10 @@ func (f *fetcher) fetchedLocked(p *fetchPart, err error) {
 			part.barren = p.at
 			return
 		}
-		p.next = end
+		gap := rawChunk{tp: part.tp, base: p.at, next: end, logStart: p.logStart, lastStable: p.lastStable, highWatermark: p.highWatermark, by: f}
+		part.leader, part.retryAt = notFetched, time.Time{}
+		r.wg.Go(func() { r.passGap(part, gap) })
+		return
 	}
 	part.barren = -1
 	part.position = p.next
@@ -369,8 +374,29 @@ func (f *fetcher) fetchedLocked(p *fetchPart, err error) {
 	}
 }
 
-// outOfRange is the leader of a partition that is not fetched any more.
-const outOfRange = int32(-2)
+// notFetched is the leader of a partition that is not fetched now, or not any more.
+const notFetched = int32(-2)
+
+// passGap moves a partition's position over a gap if its topic is compacted, which tiered ones cannot be; otherwise it
+// is fetched again from where it is.
+func (r *reader) passGap(part *readPart, gap rawChunk) {
+	ctx, cancel := context.WithTimeout(r.ctx, r.log.cfg.RequestTimeout)
+	defer cancel()
+	configs, err := r.log.TopicConfigs(ctx, part.tp.Topic)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	part.barren = -1
+	if err == nil && strings.Contains(configs[part.tp.Topic]["cleanup.policy"], "compact") {
+		part.position = gap.next
+		r.queue = append(r.queue, gap)
+		select {
+		case r.filled <- struct{}{}:
+		default:
+		}
+	}
+	part.leader = noLeader
+	r.pushLocked(part)
+}
 
 // explain ends the reader with the range that the log does hold, unless the wanted offset is in
 // it: then the broker that answered was behind, and is asked again.
