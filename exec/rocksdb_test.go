@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -65,7 +64,7 @@ func TestADirectoryThatIsTaken(t *testing.T) {
 		second := b.run(b.joining(), memlog.Faults{}, func(c *exec.Config) { c.State = engine })
 		synctest.Wait()
 		first.drain()
-		time.Sleep(time.Minute)
+		b.put(0, "k", "1") // the store may have been opened just before the engine was closed
 		err = <-second.end
 		require.ErrorIs(t, err, kvstore.ErrClosed)
 		require.ErrorContains(t, err, "is Config.State shared by two Apps?")
