@@ -23,7 +23,7 @@ func (in *input) full() bool {
 // the next one's outputs and changes stay in memory, up to a bound each. That of the changes is where
 // the transaction would close by itself, see due.
 func (t *task) room() bool {
-	return t.inflight == nil || t.heldBytes+t.out.open < t.app.holdBytes && t.state.dirtyBytes() <= t.state.limit/2
+	return t.inflight == nil || t.heldBytes+t.out.open < t.app.holdBytes && !t.state.crowded()
 }
 
 // batch processes up to MaxBatch records, lowest timestamp first over the task's topics,

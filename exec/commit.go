@@ -29,7 +29,7 @@ func (t *task) due(now time.Time) (bool, time.Duration) {
 	if t.opened.IsZero() || t.inflight != nil {
 		return false, 0
 	}
-	if t.state.dirtyBytes() > t.state.limit/2 {
+	if t.state.crowded() {
 		return true, 0
 	}
 	at := t.opened.Add(t.app.cfg.CommitInterval)
@@ -101,8 +101,7 @@ func (t *task) committed(r commitResult) error {
 			return err
 		}
 	}
-	clear(t.held)
-	t.held, t.heldBytes = t.held[:0], 0
+	t.dropHeld() // nothing is left in them
 	return nil
 }
 

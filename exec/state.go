@@ -297,5 +297,5 @@ func (s *state) anyInflight() bool {
 	return false
 }
 
-// dirtyBytes estimates what the open transaction has changed.
-func (s *state) dirtyBytes() int64 { return s.openBytes }
+// crowded says whether the open transaction has changed so much that it has to close.
+func (s *state) crowded() bool { return s.openBytes > s.limit/2 }

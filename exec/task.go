@@ -11,6 +11,7 @@ import (
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/kvstore"
+	"github.com/wickerwork/wicker/ops"
 	"github.com/wickerwork/wicker/topology"
 )
 
@@ -125,9 +126,9 @@ func (t *task) become(s taskState) {
 // run is the task's goroutine. What must happen at its end is deferred: a user's function may end
 // the goroutine (runtime.Goexit) instead of returning, which nothing can stop.
 func (t *task) run() {
-	err := errExited
+	err := ops.ErrExited // unless the loop returns
 	defer func() {
-		if err == errExited {
+		if err == ops.ErrExited {
 			err = t.recordError(err)
 		}
 		t.err = t.close(err)
@@ -147,9 +148,6 @@ func (t *task) run() {
 		err = serr
 	}
 }
-
-// errExited is the cause of a RecordError when a function has ended the task's goroutine.
-var errExited = errors.New("the function ended its goroutine (runtime.Goexit) instead of returning")
 
 // drained says whether the task was asked to end in order.
 func (t *task) drained() bool {

@@ -18,7 +18,7 @@ func (a *App) prepareTopics(ctx context.Context) error {
 	specs := a.plan.Topics()
 	var user []string
 	for _, s := range specs {
-		if s.Kind == topology.SourceTopic || s.Kind == topology.SinkTopic {
+		if !s.Kind.Internal() {
 			user = append(user, s.Name)
 		}
 	}
@@ -29,14 +29,14 @@ func (a *App) prepareTopics(ctx context.Context) error {
 	counts := map[string]int{}
 	var problems []string
 	for _, s := range specs {
-		if s.Kind != topology.SourceTopic && s.Kind != topology.SinkTopic {
+		if s.Kind.Internal() {
 			continue
 		}
 		if t, ok := found[s.Name]; ok {
 			counts[s.Name] = t.Partitions
 		} else {
 			problems = append(problems, fmt.Sprintf("%s topic %s does not exist: create it with %s",
-				strings.ToLower(s.Kind.String()), s.Name, a.createCommand(s.Name, 0, s.Config)))
+				s.Kind, s.Name, a.createCommand(s.Name, 0, s.Config)))
 		}
 	}
 	if len(problems) > 0 {
@@ -149,7 +149,7 @@ func (a *App) verifyInternal(ctx context.Context, found map[string]commitlog.Top
 	}
 	var problems []string
 	for _, name := range existing {
-		kind := strings.ToLower(specs[name].Kind.String())
+		kind := specs[name].Kind
 		if have, want := found[name].Partitions, counts[name]; have != want {
 			problems = append(problems, fmt.Sprintf("%s topic %s has %d partitions, want %d: stop all instances, then %s --delete --topic %s if its content may be lost",
 				kind, name, have, want, a.topicsTool(), name))

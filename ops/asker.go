@@ -64,7 +64,7 @@ func (a *Asker) ask(ctx context.Context, key string, f func(context.Context) ([]
 			c.err = context.Cause(ctx)
 			return
 		}
-		c.err = errExited // unless protect returns
+		c.err = ErrExited // unless protect returns
 		if c.answer, c.err = protect(ctx, f); c.err == nil && c.answer != nil {
 			a.keep(key, c.answer)
 		}
@@ -88,8 +88,8 @@ func (a *Asker) keep(key string, answer []byte) {
 	a.mu.answers[key] = answer
 }
 
-// errExited says that the function has ended its goroutine, as a test's FailNow does.
-var errExited = errors.New("the function ended its goroutine (runtime.Goexit) instead of returning")
+// ErrExited says that a function given to an operator has ended its goroutine, as a test's FailNow does.
+var ErrExited = errors.New("the function ended its goroutine (runtime.Goexit) instead of returning")
 
 // protect turns a panic of f into an error.
 func protect(ctx context.Context, f func(context.Context) ([]byte, error)) (answer []byte, err error) {

@@ -93,7 +93,7 @@ func New(tb TB, plan *topology.Plan, opts ...Option) *Kit {
 	k.log = memlog.New(memlog.Options{Now: k.clock.Now})
 	var specs []commitlog.TopicSpec
 	for _, t := range plan.Topics() {
-		if t.Kind != topology.SourceTopic && t.Kind != topology.SinkTopic || k.partitions[t.Name] != 0 {
+		if t.Kind.Internal() || k.partitions[t.Name] != 0 {
 			continue
 		}
 		n := k.opts.partitions[t.Name]

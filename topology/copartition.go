@@ -193,7 +193,7 @@ func (p *Plan) Resolve(counts map[string]int) (map[string]int, error) {
 	}
 	resolved := map[string]int{}
 	for _, t := range p.topics {
-		if t.Kind == SourceTopic || t.Kind == SinkTopic {
+		if !t.Kind.Internal() {
 			continue
 		}
 		n := t.Partitions

@@ -69,6 +69,9 @@ func (k TopicKind) String() string {
 	return topicKinds[k]
 }
 
+// Internal says whether the topic is the plan's own, a repartition topic or changelog, and not the user's.
+func (k TopicKind) Internal() bool { return k == RepartitionTopic || k == ChangelogTopic }
+
 var topicKinds = [...]string{"source", "sink", "repartition", "changelog"}
 
 // TopicSpec is a topic of a plan.

@@ -31,7 +31,7 @@ func setUp(ctx context.Context, c *kafka.Client, plan *topology.Plan, out io.Wri
 		return err
 	}
 	for _, t := range plan.Topics() {
-		if t.Kind != topology.SourceTopic && t.Kind != topology.SinkTopic || have[t.Name] > 0 {
+		if t.Kind.Internal() || have[t.Name] > 0 {
 			continue
 		}
 		if err := c.CreateTopic(ctx, t.Name, partitions, t.Config); err != nil {
