@@ -370,7 +370,7 @@ func TestE4AStoreThatCannotBeMadeExactIsRebuilt(t *testing.T) {
 					tamper(func(batch *kvstore.Batch) { batch.SetCheckpoint(benchLog, 1000) })
 				case "checkpoint before the start":
 					tp := commitlog.TopicPartition{Topic: benchLog}
-					_, err := b.log.DeleteRecords(tp, 1)
+					_, err := b.log.Truncate(tp, 1)
 					require.NoError(t, err)
 					tamper(func(batch *kvstore.Batch) { batch.SetCheckpoint(benchLog, 0) })
 					restored = 1
@@ -464,7 +464,7 @@ func TestE5ARestoreEndsByPosition(t *testing.T) {
 					require.NoError(t, p.Produce(t.Context(), commitlog.TopicPartition{Topic: benchLog}, builder.Take()))
 					// Its owner dies: the fence aborts it.
 				case "records deleted":
-					_, err := b.log.DeleteRecords(commitlog.TopicPartition{Topic: benchLog}, -1)
+					_, err := b.log.Truncate(commitlog.TopicPartition{Topic: benchLog}, -1)
 					require.NoError(t, err)
 					want = "k=4"
 				case "empty":
@@ -485,7 +485,7 @@ func TestE7InputThatIsGoneIsAnError(t *testing.T) {
 		b.put(1, "k1", "1", "k1", "2")
 		b.run(b.joining(), memlog.Faults{}).idle().drain()
 		b.put(1, "k1", "3", "k1", "4", "k1", "5")
-		_, err := b.log.DeleteRecords(commitlog.TopicPartition{Topic: "in", Partition: 1}, 4)
+		_, err := b.log.Truncate(commitlog.TopicPartition{Topic: "in", Partition: 1}, 4)
 		require.NoError(t, err)
 		for range 2 {
 			err = <-b.run(b.joining(), memlog.Faults{}).end
@@ -516,7 +516,7 @@ func TestE7WhatNobodyMaySeeMayGo(t *testing.T) {
 		synctest.Wait()
 		s.drain()
 		require.EqualValues(t, 3, b.offset(0))
-		_, err = b.log.DeleteRecords(commitlog.TopicPartition{Topic: "in"}, -1)
+		_, err = b.log.Truncate(commitlog.TopicPartition{Topic: "in"}, -1)
 		require.NoError(t, err)
 		b.put(0, "k", "2")
 		b.run(b.joining(), memlog.Faults{}).idle().drain()

@@ -175,7 +175,7 @@ func (a *App) startTasks(as commitlog.Assignment, failed chan<- *task) []*task {
 			mine = mine && assigned[tp]
 		}
 		if mine {
-			tasks = append(tasks, newTask(a, spec.sub, spec.partition, as.GroupMetadata))
+			tasks = append(tasks, newTask(a, spec.sub, spec.partition, as.Identity))
 		}
 	}
 	a.taskCount.Store(int32(max(1, len(tasks))))

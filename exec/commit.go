@@ -68,9 +68,9 @@ func (t *task) closeTransaction(now time.Time) error {
 	offsets := t.in.offsets() // C3
 	result := make(chan commitResult, 1)
 	t.inflight, t.opened, t.closedAt = result, time.Time{}, now
-	ctx, producer, group := t.ctx, t.producer, t.group
+	ctx, producer, identity := t.ctx, t.producer, t.identity
 	go func() { // C4
-		ends, err := producer.Commit(ctx, offsets, group)
+		ends, err := producer.Commit(ctx, offsets, identity)
 		result <- commitResult{ends, err}
 	}()
 	return nil

@@ -63,7 +63,7 @@ type task struct {
 	err         error        // set before done is closed
 	at          atomic.Int32 // taskState: written by the task, read by anyone
 
-	group    commitlog.GroupMetadata
+	identity commitlog.Identity
 	producer commitlog.Producer
 	reader   commitlog.Reader
 	db       kvstore.Store
@@ -98,8 +98,8 @@ func taskID(app, sub string, partition int32) string {
 	return app + "-" + sub + "-" + strconv.Itoa(int(partition))
 }
 
-func newTask(app *App, sub *topology.Subtopology, partition int32, group commitlog.GroupMetadata) *task {
-	t := &task{app: app, sub: sub, partition: partition, id: taskID(app.plan.Name(), sub.Name, partition), group: group,
+func newTask(app *App, sub *topology.Subtopology, partition int32, identity commitlog.Identity) *task {
+	t := &task{app: app, sub: sub, partition: partition, id: taskID(app.plan.Name(), sub.Name, partition), identity: identity,
 		drain: make(chan struct{}), done: make(chan struct{})}
 	t.log = app.cfg.Logger.With("task", t.id)
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(app.ctx))

@@ -58,6 +58,11 @@ type Store interface {
 	// Write does not wait for the disk (S4).
 	Write(b *Batch) error
 
+	// Load begins a bulk load, for restores: cheaper than Write by far when there is much to write. memory
+	// bounds the bytes that the Loader holds before it writes them; 0 means 64 MiB. Until the Loader is closed
+	// the other methods but Stats and Close must not be called: what they would see is not said.
+	Load(memory int64) (Loader, error)
+
 	// Checkpoint returns the offset that the last Write that had one for this
 	// name recorded; ok=false if there was none. The name is usually a changelog
 	// topic, the offset the next one to read.
@@ -78,6 +83,18 @@ type Store interface {
 	// Close flushes and gives up the store; its name may then be opened again.
 	// On error the store is closed all the same, with the content of S4. Called
 	// again it returns nil.
+	Close() error
+}
+
+// Loader takes batches as Store.Write does, one after the other, and writes several at once: in
+// effect as if each had been written in turn, and whole prefixes of them atomically (S3, S4). It belongs to the
+// goroutine that owns the store.
+type Loader interface {
+	// Write takes the batch's content. b is unchanged and may be reused when Write returns.
+	// After an error the Loader is only to be closed; the store is then as after some earlier batch.
+	Write(b *Batch) error
+	// Close writes what is held and ends the load; the store is then as after the last batch. After an error of Write it
+	// writes nothing. Called again it returns nil. Closing the store without it drops what is held.
 	Close() error
 }
 

@@ -2,7 +2,9 @@ package commitlog
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -19,7 +21,16 @@ func (tp TopicPartition) String() string { return fmt.Sprintf("%s/%d", tp.Topic,
 type Topic struct {
 	Name       string
 	Partitions int
+	// ID is the topic's own (KIP-516): a topic that is deleted and created again has another one. It is
+	// zero if the log does not tell.
+	ID TopicID
 }
+
+// TopicID tells apart topics that had the same name at different times (KIP-516).
+type TopicID [16]byte
+
+// String returns the id as Kafka's tools print it, in URL-safe base64.
+func (id TopicID) String() string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
 // TopicSpec is a topic to create.
 type TopicSpec struct {
@@ -67,6 +78,16 @@ type Log interface {
 	// absent from the result.
 	CommittedOffsets(ctx context.Context, group string, tps []TopicPartition) (map[TopicPartition]int64, error)
 
+	// DeleteRecords deletes the records below an offset, by partition (KIP-107). An offset at or below
+	// the log's start changes nothing; one beyond the high watermark is an error that wraps ErrOffsetOutOfRange.
+	// On error some partitions may have been done; asking again is harmless.
+	DeleteRecords(ctx context.Context, below map[TopicPartition]int64) error
+
+	// OpenTransactions returns the transactions that are open on the partitions, in no order (KIP-664): what
+	// keeps the last stable offset below the high watermark. It answers at once and may miss one that
+	// has just begun.
+	OpenTransactions(ctx context.Context, tps []TopicPartition) ([]OpenTransaction, error)
+
 	// OpenProducer fences earlier producers of the same transactional id (InitProducerId) and
 	// returns one that is ready for its first transaction.
 	OpenProducer(ctx context.Context, cfg ProducerConfig) (Producer, error)
@@ -79,6 +100,18 @@ type Log interface {
 
 	// Close closes what is open. It is idempotent.
 	Close() error
+}
+
+// OpenTransaction is a transaction that a partition waits for.
+type OpenTransaction struct {
+	TopicPartition
+	// ProducerID is whose it is, TransactionalID the same by name, empty if the log does not tell.
+	ProducerID      int64
+	TransactionalID string
+	// Start is the offset of its first record in the partition.
+	Start int64
+	// Since is when the producer wrote last to the partition, as far as the log tells: zero if it does not.
+	Since time.Time
 }
 
 // ProducerConfig describes a transactional producer.
@@ -106,10 +139,12 @@ type Producer interface {
 	Produce(ctx context.Context, tp TopicPartition, b *Batch) error
 
 	// Commit waits until every batch is acknowledged, adds the consumed offsets under the
-	// group's metadata (KIP-447) and ends the transaction. It returns the offset after the
+	// identity's metadata (KIP-447) and ends the transaction. While a group rebalances, its generation
+	// may be raised under a member that keeps its place: Commit then takes the new one
+	// from the identity and goes on; it fails with class Fenced if the identity has none. It returns the offset after the
 	// last record of the transaction, by partition written to. With no batch and no offset it does
 	// nothing. After an error the outcome is as its class says, and the producer must be closed.
-	Commit(ctx context.Context, offsets map[TopicPartition]int64, group GroupMetadata) (map[TopicPartition]int64, error)
+	Commit(ctx context.Context, offsets map[TopicPartition]int64, as Identity) (map[TopicPartition]int64, error)
 
 	// Abort ends the open transaction so that nothing of it is ever seen. Without an open
 	// transaction it does nothing.
@@ -171,7 +206,8 @@ type MemberConfig struct {
 	// Topics are subscribed to, in the standard consumer format.
 	Topics []string
 	// SessionTimeout is how long the broker waits for a heartbeat, RebalanceTimeout how long
-	// for members to rejoin. HeartbeatInterval 0 means a third of the session's, at most 3 s.
+	// for members to rejoin. HeartbeatInterval is how long it takes at most to hear of a rebalance; 0 means a
+	// third of the session's, at most 100 ms.
 	SessionTimeout, RebalanceTimeout, HeartbeatInterval time.Duration
 	// Assign is called on the member that leads the group.
 	Assign Assignor
@@ -185,13 +221,16 @@ type GroupMember struct {
 	ID         string
 	InstanceID string
 	Topics     []string
-	// Owned is what the member said it held when it joined.
-	Owned []TopicPartition
+	// Owned is what the member said it held when it joined, Generation the one of its last assignment, -1 if it
+	// had none or does not tell: of two members that claim a partition the later one is right (KIP-792).
+	Owned      []TopicPartition
+	Generation int32
 	// UserData is what it sent along.
 	UserData []byte
 }
 
-// GroupMetadata identifies a membership within a generation (KIP-447).
+// GroupMetadata identifies a membership within a generation (KIP-447). It is an Identity that
+// does not change.
 type GroupMetadata struct {
 	Group      string
 	MemberID   string
@@ -199,17 +238,47 @@ type GroupMetadata struct {
 	Generation int32
 }
 
+// Identity tells as whom offsets are committed. It is safe for concurrent use.
+type Identity interface {
+	// Current returns the membership's metadata of the latest generation that the member has heard of, if that
+	// is above after. If not it waits until the member has heard of one, or fails: with class
+	// Fenced when the membership was lost, so that what it held may belong to others, and with ctx's error.
+	// AnyGeneration never waits.
+	Current(ctx context.Context, after int32) (GroupMetadata, error)
+}
+
+// AnyGeneration is below every generation, also that of no member, which is -1.
+const AnyGeneration = math.MinInt32
+
+// Current implements Identity: g, as long as its generation is above after.
+func (g GroupMetadata) Current(_ context.Context, after int32) (GroupMetadata, error) {
+	if g.Generation > after {
+		return g, nil
+	}
+	return g, &Error{Op: "commit offsets", Partition: -1, Group: g.Group, Class: Fenced,
+		Err: fmt.Errorf("the group has left generation %d behind", g.Generation)}
+}
+
 // Assignment is what a member may work on in a generation.
 type Assignment struct {
 	GroupMetadata
 	Partitions []TopicPartition
+	// Identity is the membership's, for commits of what it holds: the same value in every assignment as long as the
+	// membership lasts. Its generation moves on when the group has agreed on a new one, which is before Join
+	// returns; it answers Fenced for ever once the membership is known to be lost.
+	Identity Identity
+	// Fresh says that the membership is a new one: none before it, or one that was lost. What was held under an
+	// older one may belong to others already.
+	Fresh bool
 }
 
-// Member is a member of a consumer group. Its heartbeats run in the background between a
-// Join and the next one or Close, and wait for nothing (L6).
+// Member is a member of a consumer group. Its heartbeats run in the background from the first
+// Join to Close and wait for nothing (L6).
 type Member interface {
-	// Join joins the group, or joins again, and returns the assignment of the new generation.
-	// owned and userData go to the leader.
+	// Join joins the group, or joins again, and returns the assignment of the new generation. owned are the partitions
+	// that the member holds, with which it goes on working meanwhile; userData goes to the leader with them. If the
+	// membership turns out to be lost, Join comes back as a new member that owns nothing, and the
+	// assignment is Fresh.
 	Join(ctx context.Context, owned []TopicPartition, userData []byte) (Assignment, error)
 	// Rebalance receives a value when the group wants its members to join again, or when this
 	// membership was lost; the latter is no error until Join fails too.

@@ -199,8 +199,8 @@ func (m *member) round(ctx context.Context, op string, subscription []byte, p *p
 	if err := m.startBeating(); err != nil {
 		return none, wrap(op, err)
 	}
-	return commitlog.Assignment{Partitions: partitions, GroupMetadata: commitlog.GroupMetadata{Group: m.cfg.Group,
-		MemberID: joined.MemberID, InstanceID: m.cfg.InstanceID, Generation: joined.GenerationID}}, nil
+	meta := commitlog.GroupMetadata{Group: m.cfg.Group, MemberID: joined.MemberID, InstanceID: m.cfg.InstanceID, Generation: joined.GenerationID}
+	return commitlog.Assignment{Partitions: partitions, GroupMetadata: meta, Identity: meta, Fresh: true}, nil
 }
 
 // call sends a request that the coordinator may hold while the group rebalances. When ctx ends

@@ -119,7 +119,7 @@ func (p *producer) addPartitions() bool {
 }
 
 // Commit implements commitlog.Producer.
-func (p *producer) Commit(ctx context.Context, offsets map[commitlog.TopicPartition]int64, group commitlog.GroupMetadata) (map[commitlog.TopicPartition]int64, error) {
+func (p *producer) Commit(ctx context.Context, offsets map[commitlog.TopicPartition]int64, as commitlog.Identity) (map[commitlog.TopicPartition]int64, error) {
 	p.mu.Lock()
 	if err := p.usableLocked(); err != nil {
 		p.mu.Unlock()
@@ -139,7 +139,7 @@ func (p *producer) Commit(ctx context.Context, offsets map[commitlog.TopicPartit
 	if len(offsets) > 0 {
 		inner, cancel := context.WithCancel(ctx)
 		defer cancel()
-		p.wg.Go(func() { sent <- p.commitOffsets(inner, offsets, group) })
+		p.wg.Go(func() { sent <- p.commitOffsets(inner, offsets, as) })
 	} else {
 		sent <- nil
 	}
@@ -193,8 +193,12 @@ func (p *producer) flush(ctx context.Context) error {
 }
 
 // commitOffsets adds the consumed offsets to the transaction.
-func (p *producer) commitOffsets(ctx context.Context, offsets map[commitlog.TopicPartition]int64, group commitlog.GroupMetadata) error {
+func (p *producer) commitOffsets(ctx context.Context, offsets map[commitlog.TopicPartition]int64, as commitlog.Identity) error {
 	const opAdd, opCommit = "add offsets to transaction", "commit offsets in transaction"
+	group, err := as.Current(ctx, commitlog.AnyGeneration)
+	if err != nil {
+		return err
+	}
 	p.mu.Lock()
 	id, epoch := p.id, p.epoch
 	p.mu.Unlock()
@@ -207,7 +211,7 @@ func (p *producer) commitOffsets(ctx context.Context, offsets map[commitlog.Topi
 		}
 		return err
 	}
-	err := p.log.retry(ctx, opAdd, func(ctx context.Context) error {
+	err = p.log.retry(ctx, opAdd, func(ctx context.Context) error {
 		msg, err := p.log.coords.call(ctx, p.control, p.key, &addoffsetstotxn.Request{TransactionalID: p.cfg.TransactionalID,
 			ProducerID: id, ProducerEpoch: epoch, GroupID: group.Group})
 		if err != nil {
@@ -239,6 +243,7 @@ func (p *producer) commitOffsets(ctx context.Context, offsets map[commitlog.Topi
 			CommittedOffset: offset, CommittedLeaderEpoch: -1})
 	}
 	return named(p.log.retry(ctx, opCommit, func(ctx context.Context) error {
+		req.GenerationID, req.MemberID = group.Generation, group.MemberID
 		msg, err := p.log.coords.call(ctx, p.control, groupKey, req)
 		if err != nil {
 			return err

@@ -19,7 +19,8 @@ type cluster struct {
 	txns      map[string]*transactional
 	groups    map[string]*group
 	memberSeq int64 // last given out
-	sessions  int   // open connections
+	topicSeq  uint64
+	sessions  int // open connections
 	changed   chan struct{}
 	timer     *time.Timer // fires at timerAt, nil if nothing is due
 	timerAt   time.Time

@@ -53,7 +53,7 @@ func TestConformance(t *testing.T) {
 				require.NoError(t, l.Compact(topic, memlog.CompactOptions{}))
 			},
 			DeleteRecords: func(t testing.TB, tp commitlog.TopicPartition, before int64) {
-				_, err := l.DeleteRecords(tp, before)
+				_, err := l.Truncate(tp, before)
 				require.NoError(t, err)
 			},
 			Elapse: func(d time.Duration) {

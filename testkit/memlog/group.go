@@ -2,6 +2,7 @@ package memlog
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -57,9 +58,11 @@ type membership struct {
 	userData []byte
 	// joining: its Join waits for the next generation.
 	joining bool
-	// generation is the one it joined last, assigned what it was given in it.
-	generation int32
-	assigned   []commitlog.TopicPartition
+	// generation is the one it joined last, assigned what it was given in it, assignedIn the one of the last
+	// assignment; told says that its Join has returned one.
+	generation, assignedIn int32
+	assigned               []commitlog.TopicPartition
+	told                   bool
 	// expires is when the session ends; zero while heartbeats arrive.
 	expires time.Time
 }
@@ -114,7 +117,7 @@ func (g *group) validate(meta commitlog.GroupMetadata) code {
 // add makes a member of m.
 func (g *group) add(m *member) *membership {
 	g.c.memberSeq++
-	ms := &membership{seq: g.c.memberSeq, client: m, generation: -1}
+	ms := &membership{seq: g.c.memberSeq, client: m, generation: -1, assignedIn: -1}
 	ms.id = memberID(m.cfg, ms.seq)
 	g.members[ms.id] = ms
 	if m.cfg.InstanceID != "" {
@@ -262,8 +265,45 @@ func (g *group) assign(generation int32, assignments map[string][]commitlog.Topi
 		return
 	}
 	for id, m := range g.members {
-		m.assigned = slices.Clone(assignments[id])
+		m.assigned, m.assignedIn = slices.Clone(assignments[id]), generation
 	}
 	g.phase = stable
 	g.fire()
+}
+
+// metadata is what identifies the membership. The caller holds mu.
+func (ms *membership) metadata() commitlog.GroupMetadata {
+	m := ms.client
+	return commitlog.GroupMetadata{Group: m.g.name, MemberID: ms.id, InstanceID: m.cfg.InstanceID, Generation: ms.generation}
+}
+
+// Current implements [commitlog.Identity].
+func (ms *membership) Current(ctx context.Context, after int32) (commitlog.GroupMetadata, error) {
+	const op = "commit offsets"
+	m := ms.client
+	g, c := m.g, m.log.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		if m.closed || m.log.closed {
+			return commitlog.GroupMetadata{}, groupError(op, g.name, code{class: commitlog.Fenced}, commitlog.ErrClosed)
+		}
+		if g.members[ms.id] != ms {
+			return commitlog.GroupMetadata{}, groupError(op, g.name, unknownMember, nil)
+		}
+		if ms.generation > after {
+			return ms.metadata(), nil
+		}
+		changed := g.changed
+		c.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		case <-m.done:
+		}
+		c.mu.Lock()
+		if err := ctx.Err(); err != nil {
+			return commitlog.GroupMetadata{}, groupError(op, g.name, code{class: commitlog.Retriable}, err)
+		}
+	}
 }

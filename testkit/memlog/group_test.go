@@ -389,7 +389,7 @@ func TestAwaitIdle(t *testing.T) {
 		_, err = l.Append(ctx, "in", 0, kv("e=1"))
 		require.NoError(t, err)
 		idle = waits("a record")
-		_, err = l.DeleteRecords(tp("in", 0), -1)
+		_, err = l.Truncate(tp("in", 0), -1)
 		require.NoError(t, err)
 		idle() // it is gone
 

@@ -145,9 +145,13 @@ func (m *member) join(ctx context.Context, owned []commitlog.TopicPartition, use
 			case <-m.rebalanceCh:
 			default:
 			}
+			fresh := !ms.told
+			ms.told = true
 			ms.owned, ms.userData = owned, userData
-			return commitlog.Assignment{Partitions: slices.Clone(ms.assigned), GroupMetadata: commitlog.GroupMetadata{
-				Group: g.name, MemberID: ms.id, InstanceID: m.cfg.InstanceID, Generation: generation}}, nil
+			return commitlog.Assignment{Partitions: slices.Clone(ms.assigned), GroupMetadata: ms.metadata(), Identity: ms, Fresh: fresh}, nil
+		}
+		if g.members[ms.id] != ms {
+			owned = nil // it was thrown out: what it held may belong to others
 		}
 	}
 }
@@ -173,7 +177,7 @@ func (m *member) enter(owned []commitlog.TopicPartition, userData []byte) error 
 	g := m.g
 	ms := m.ms
 	if ms != nil && g.members[ms.id] != ms {
-		ms = nil // it was thrown out, and comes as a new member
+		ms, owned = nil, nil // it was thrown out, and comes as a new member
 	}
 	if ms == nil {
 		if len(g.members) > 0 && g.protocol != m.cfg.Protocol {
@@ -222,7 +226,7 @@ func (m *member) lead(generation int32) error {
 	in := make([]commitlog.GroupMember, 0, len(members))
 	for _, x := range members {
 		in = append(in, commitlog.GroupMember{ID: x.id, InstanceID: x.client.cfg.InstanceID, Topics: slices.Clone(x.client.cfg.Topics),
-			Owned: slices.Clone(x.owned), UserData: slices.Clone(x.userData)})
+			Owned: slices.Clone(x.owned), Generation: x.assignedIn, UserData: slices.Clone(x.userData)})
 	}
 	c := m.log.c
 	c.mu.Unlock()

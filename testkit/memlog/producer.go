@@ -2,6 +2,7 @@ package memlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -219,7 +220,7 @@ func (p *partition) check(rb commitlog.RecordBatch, cursor *commitlog.Cursor) er
 }
 
 // Commit implements [commitlog.Producer].
-func (p *producer) Commit(ctx context.Context, offsets map[commitlog.TopicPartition]int64, group commitlog.GroupMetadata) (map[commitlog.TopicPartition]int64, error) {
+func (p *producer) Commit(ctx context.Context, offsets map[commitlog.TopicPartition]int64, as commitlog.Identity) (map[commitlog.TopicPartition]int64, error) {
 	if err := p.enter("commit"); err != nil {
 		return nil, err
 	}
@@ -230,7 +231,7 @@ func (p *producer) Commit(ctx context.Context, offsets map[commitlog.TopicPartit
 	if !p.begun && len(offsets) == 0 {
 		return map[commitlog.TopicPartition]int64{}, nil
 	}
-	ends, err := p.commit(ctx, offsets, group)
+	ends, err := p.commit(ctx, offsets, as)
 	if err != nil {
 		p.failed = err
 		return nil, err
@@ -239,10 +240,15 @@ func (p *producer) Commit(ctx context.Context, offsets map[commitlog.TopicPartit
 	return ends, nil
 }
 
-func (p *producer) commit(ctx context.Context, offsets map[commitlog.TopicPartition]int64, meta commitlog.GroupMetadata) (map[commitlog.TopicPartition]int64, error) {
+func (p *producer) commit(ctx context.Context, offsets map[commitlog.TopicPartition]int64, as commitlog.Identity) (map[commitlog.TopicPartition]int64, error) {
 	c, faults := p.log.c, p.log.fault()
 	if f := faults.Commit; f != nil {
 		if err := f(ctx, p.cfg.TransactionalID, offsets); err != nil {
+			return nil, err
+		}
+	}
+	if len(offsets) > 0 {
+		if err := p.commitOffsets(ctx, offsets, as); err != nil {
 			return nil, err
 		}
 	}
@@ -255,11 +261,6 @@ func (p *producer) commit(ctx context.Context, offsets map[commitlog.TopicPartit
 	}()
 	if err := p.usable(ctx, "commit"); err != nil {
 		return nil, err
-	}
-	if len(offsets) > 0 {
-		if err := p.addOffsets(offsets, meta); err != nil {
-			return nil, err
-		}
 	}
 	if f := faults.EndTxn; f != nil {
 		c.mu.Unlock()
@@ -286,6 +287,27 @@ func (p *producer) commit(ctx context.Context, offsets map[commitlog.TopicPartit
 		}
 	}
 	return ends, nil
+}
+
+// commitOffsets adds offsets to the transaction, in a later generation if the group has moved on under the
+// member.
+func (p *producer) commitOffsets(ctx context.Context, offsets map[commitlog.TopicPartition]int64, as commitlog.Identity) error {
+	after := int32(commitlog.AnyGeneration)
+	for {
+		meta, err := as.Current(ctx, after)
+		if err != nil {
+			return err
+		}
+		p.log.c.mu.Lock()
+		if err = p.usable(ctx, "commit"); err == nil {
+			err = p.addOffsets(offsets, meta)
+		}
+		p.log.c.mu.Unlock()
+		if e, ok := errors.AsType[*commitlog.Error](err); !ok || e.Code != illegalGeneration.number {
+			return err
+		}
+		after = meta.Generation
+	}
 }
 
 // addOffsets adds offsets to the transaction if the membership is the group's. The caller holds mu.

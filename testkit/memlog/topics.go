@@ -2,6 +2,7 @@ package memlog
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +17,7 @@ import (
 // topic is a topic's settings and logs. Only its partitions change.
 type topic struct {
 	name       string
+	id         commitlog.TopicID
 	config     map[string]string // what was set explicitly
 	parts      []*partition
 	compact    bool
@@ -84,7 +86,7 @@ func (l *Log) Topics(ctx context.Context, names ...string) (map[string]commitlog
 	out := make(map[string]commitlog.Topic, len(names))
 	for _, n := range names {
 		if t := l.c.topics[n]; t != nil {
-			out[n] = commitlog.Topic{Name: n, Partitions: len(t.parts)}
+			out[n] = commitlog.Topic{Name: n, Partitions: len(t.parts), ID: t.id}
 		}
 	}
 	return out, nil
@@ -137,6 +139,8 @@ func (l *Log) CreateTopics(ctx context.Context, specs []commitlog.TopicSpec) err
 			errs = append(errs, err)
 			continue
 		}
+		c.topicSeq++
+		binary.BigEndian.PutUint64(t.id[8:], c.topicSeq)
 		c.topics[s.Name] = t
 	}
 	c.fire()
@@ -256,12 +260,47 @@ func (l *Log) DeleteTopics(names ...string) {
 	c.fire()
 }
 
-// DeleteRecords deletes the records of a partition before an offset, as KIP-107 does; -1 means
+// DeleteRecords implements [commitlog.Log].
+func (l *Log) DeleteRecords(ctx context.Context, below map[commitlog.TopicPartition]int64) error {
+	if err := l.adminFault(ctx, "DeleteRecords"); err != nil {
+		return err
+	}
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	if err := l.usable(ctx, "delete records"); err != nil {
+		return err
+	}
+	var errs []error
+	for tp, offset := range below {
+		_, err := l.c.truncate(tp, offset)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// OpenTransactions implements [commitlog.Log].
+func (l *Log) OpenTransactions(ctx context.Context, tps []commitlog.TopicPartition) ([]commitlog.OpenTransaction, error) {
+	if err := l.adminFault(ctx, "OpenTransactions"); err != nil {
+		return nil, err
+	}
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	if err := l.usable(ctx, "describe producers"); err != nil {
+		return nil, err
+	}
+	return nil, nil
+}
+
+// Truncate deletes the records of a partition before an offset, as its retention does; -1 means
 // all up to the high watermark. It returns the log's new start.
-func (l *Log) DeleteRecords(tp commitlog.TopicPartition, before int64) (start int64, err error) {
-	c := l.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (l *Log) Truncate(tp commitlog.TopicPartition, before int64) (start int64, err error) {
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	return l.c.truncate(tp, before)
+}
+
+// truncate is Truncate. The caller holds mu.
+func (c *cluster) truncate(tp commitlog.TopicPartition, before int64) (start int64, err error) {
 	p, err := c.partition("delete records", tp)
 	if err != nil {
 		return 0, err

@@ -30,7 +30,7 @@ type hooks struct {
 	reader   func(*commitlog.ReaderConfig)
 	chunk    func(commitlog.Chunk) (_ commitlog.Chunk, deliver bool)
 	producer func(*commitlog.ProducerConfig)
-	commit   func(ctx context.Context, p commitlog.Producer, offsets map[commitlog.TopicPartition]int64, group commitlog.GroupMetadata) (map[commitlog.TopicPartition]int64, error)
+	commit   func(ctx context.Context, p commitlog.Producer, offsets map[commitlog.TopicPartition]int64, as commitlog.Identity) (map[commitlog.TopicPartition]int64, error)
 	abort    func(context.Context, commitlog.Producer) error
 	topics   func(ctx context.Context, l commitlog.Log, names []string) (map[string]commitlog.Topic, error)
 	ends     func(*commitlog.Isolation)
@@ -79,8 +79,8 @@ func mutants() []mutant {
 				cfg.TransactionalID = fmt.Sprint(cfg.TransactionalID, unique.Add(1))
 			}}},
 		{"commitReturnsLastOffset", "Transactions/CommitReturnsEnds", hooks{
-			commit: func(ctx context.Context, p commitlog.Producer, offsets map[commitlog.TopicPartition]int64, group commitlog.GroupMetadata) (map[commitlog.TopicPartition]int64, error) {
-				ends, err := p.Commit(ctx, offsets, group)
+			commit: func(ctx context.Context, p commitlog.Producer, offsets map[commitlog.TopicPartition]int64, as commitlog.Identity) (map[commitlog.TopicPartition]int64, error) {
+				ends, err := p.Commit(ctx, offsets, as)
 				for tp := range ends {
 					ends[tp]--
 				}
@@ -94,11 +94,15 @@ func mutants() []mutant {
 		{"abortDoesNothing", "Transactions/AbortThenGoOn", hooks{
 			abort: func(context.Context, commitlog.Producer) error { return nil }}},
 		{"losesOffsets", "Offsets/WithTheTransaction", hooks{
-			commit: func(ctx context.Context, p commitlog.Producer, _ map[commitlog.TopicPartition]int64, group commitlog.GroupMetadata) (map[commitlog.TopicPartition]int64, error) {
-				return p.Commit(ctx, nil, group)
+			commit: func(ctx context.Context, p commitlog.Producer, _ map[commitlog.TopicPartition]int64, as commitlog.Identity) (map[commitlog.TopicPartition]int64, error) {
+				return p.Commit(ctx, nil, as)
 			}}},
 		{"ignoresGeneration", "Offsets/StaleGeneration", hooks{
-			commit: func(ctx context.Context, p commitlog.Producer, offsets map[commitlog.TopicPartition]int64, group commitlog.GroupMetadata) (map[commitlog.TopicPartition]int64, error) {
+			commit: func(ctx context.Context, p commitlog.Producer, offsets map[commitlog.TopicPartition]int64, as commitlog.Identity) (map[commitlog.TopicPartition]int64, error) {
+				group, err := as.Current(ctx, commitlog.AnyGeneration)
+				if err != nil {
+					return nil, err
+				}
 				return p.Commit(ctx, offsets, commitlog.GroupMetadata{Group: group.Group, Generation: -1})
 			}}},
 		{"everythingToEveryone", "Groups/TwoShare", hooks{
@@ -202,7 +206,7 @@ func TestMutant(t *testing.T) {
 			},
 			Compact: func(t testing.TB, topic string) { require.NoError(t, l.Compact(topic, memlog.CompactOptions{})) },
 			DeleteRecords: func(t testing.TB, tp commitlog.TopicPartition, before int64) {
-				_, err := l.DeleteRecords(tp, before)
+				_, err := l.Truncate(tp, before)
 				require.NoError(t, err)
 			},
 			Elapse: func(d time.Duration) {
@@ -291,11 +295,11 @@ type brokenProducer struct {
 	hooks
 }
 
-func (p *brokenProducer) Commit(ctx context.Context, offsets map[commitlog.TopicPartition]int64, group commitlog.GroupMetadata) (map[commitlog.TopicPartition]int64, error) {
+func (p *brokenProducer) Commit(ctx context.Context, offsets map[commitlog.TopicPartition]int64, as commitlog.Identity) (map[commitlog.TopicPartition]int64, error) {
 	if p.commit != nil {
-		return p.commit(ctx, p.Producer, offsets, group)
+		return p.commit(ctx, p.Producer, offsets, as)
 	}
-	return p.Producer.Commit(ctx, offsets, group)
+	return p.Producer.Commit(ctx, offsets, as)
 }
 
 func (p *brokenProducer) Abort(ctx context.Context) error {

@@ -28,7 +28,7 @@ func createAndDescribe(e *env) {
 	}))
 	topics, err := e.Log.Topics(e.ctx, a, b)
 	require.NoError(e, err)
-	require.Equal(e, map[string]commitlog.Topic{a: {Name: a, Partitions: 3}, b: {Name: b, Partitions: 1}}, topics)
+	require.Equal(e, map[string]commitlog.Topic{a: {Name: a, Partitions: 3, ID: topics[a].ID}, b: {Name: b, Partitions: 1, ID: topics[b].ID}}, topics)
 	configs, err := e.Log.TopicConfigs(e.ctx, a, b)
 	require.NoError(e, err)
 	require.Len(e, configs, 2)
@@ -59,7 +59,7 @@ func missingAreAbsent(e *env) {
 	for range 3 {
 		topics, err := e.Log.Topics(e.ctx, a, missing)
 		require.NoError(e, err)
-		require.Equal(e, map[string]commitlog.Topic{a: {Name: a, Partitions: 1}}, topics)
+		require.Equal(e, map[string]commitlog.Topic{a: {Name: a, Partitions: 1, ID: topics[a].ID}}, topics)
 	}
 }
 
