@@ -26,6 +26,8 @@ type App struct {
 	pool       *commitlog.Pool
 	partitions map[string]int // by topic, internal ones included
 	tasks      []taskSpec
+	// onDisk is what userData returns, set by takeInventory.
+	onDisk []byte
 	// taskCount is the number of tasks that this process runs, at least 1: memory is shared out by it.
 	taskCount atomic.Int32
 	started   atomic.Bool
@@ -126,6 +128,9 @@ func (a *App) run(ctx context.Context) (err error) {
 		}()
 	}
 	if err := a.prepareTopics(ctx); err != nil {
+		return ended(ctx, err)
+	}
+	if err := a.takeInventory(ctx); err != nil {
 		return ended(ctx, err)
 	}
 	return a.runGroup(ctx)

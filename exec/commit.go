@@ -125,7 +125,7 @@ func (t *task) flushState(now time.Time, must bool) error {
 		return nil
 	}
 	t.flushedAt = now
-	if err := t.state.flush(); err != nil {
+	if err := t.state.flush(now); err != nil {
 		return err
 	}
 	t.countEntries()

@@ -20,39 +20,38 @@ func (t *task) restore() error {
 		t.state = newState(nil, nil, limit)
 		return nil
 	}
-	var tps []commitlog.TopicPartition
-	for _, spec := range t.sub.Stores {
-		tps = append(tps, commitlog.TopicPartition{Topic: spec.Changelog, Partition: t.partition})
-	}
-	ends, err := t.app.log.EndOffsets(t.starting, tps, commitlog.ReadUncommitted)
+	tps := changelogPartitions(t.sub, t.partition)
+	began := t.app.cfg.Clock.Now()
+	view, err := t.app.viewChangelogs(t.starting, tps)
 	if err != nil {
 		return err
 	}
-	starts, err := t.app.log.StartOffsets(t.starting, tps)
+	label, err := t.openStore(view)
 	if err != nil {
 		return err
-	}
-	from, err := t.openStore(tps, starts, ends)
-	if err != nil {
-		return err
-	}
-	for tp := range from {
-		from[tp] = max(from[tp], starts[tp])
 	}
 	t.state = newState(t.db, t.sub.Stores, limit)
+	if t.state.synced = label.synced; len(label.checkpoints) == 0 {
+		t.state.synced = began
+	}
 	behind := map[commitlog.TopicPartition]int64{}
 	var records int64
-	for _, tp := range tps {
-		t.state.stores[t.changelogIndex(tp)].checkpoint = from[tp]
-		if from[tp] < ends[tp] {
-			behind[tp] = from[tp]
-			records += ends[tp] - from[tp]
+	ends := view.ends
+	for i, tp := range tps {
+		st := t.state.stores[i]
+		st.changelogID = view.ids[tp.Topic]
+		st.checkpoint = max(label.checkpoints[tp.Topic], view.starts[tp])
+		if st.checkpoint < ends[tp] {
+			behind[tp] = st.checkpoint
+			records += ends[tp] - st.checkpoint
 		}
 	}
-	if len(behind) > 0 {
+	if len(behind) == 0 {
+		t.state.synced = began
+	} else {
 		begin := time.Now()
 		t.log.Info("restore", "offsets", records)
-		if err := t.replay(behind, ends); err != nil {
+		if err := t.replay(behind, ends, began); err != nil {
 			return err
 		}
 		t.log.Info("restored", "records", t.restored, "took", time.Since(begin).Round(time.Millisecond).String())
@@ -61,55 +60,44 @@ func (t *task) restore() error {
 	return nil
 }
 
-// openStore opens the task's store and returns where each changelog goes on. A store that the
-// changelogs cannot make exact is rebuilt from them: one that is damaged, one whose checkpoint lies
-// beyond its changelog's end, which is then another topic of that name, and one whose checkpoint lies
-// before its start, so that changes are missing in between.
-func (t *task) openStore(tps []commitlog.TopicPartition, starts, ends map[commitlog.TopicPartition]int64) (map[commitlog.TopicPartition]int64, error) {
+// openStore opens the task's store and reads its label. A store that the changelogs cannot make exact is
+// rebuilt from them: one that is damaged, and one that is unusable.
+func (t *task) openStore(view *changelogView) (storeLabel, error) {
 	for rebuilt := false; ; rebuilt = true {
-		from := make(map[commitlog.TopicPartition]int64, len(tps))
-		reason, err := t.tryStore(tps, starts, ends, from)
+		label, reason, err := t.tryStore(view)
 		if err != nil && !errors.Is(err, kvstore.ErrCorrupt) || rebuilt {
-			return from, err
+			return label, err
 		}
 		if err != nil {
 			reason = err.Error()
 		}
 		if reason == "" {
-			return from, nil
+			return label, nil
 		}
 		t.log.Warn("store is rebuilt", "reason", reason)
 		if t.db != nil {
 			if err := t.db.Close(); err != nil && !errors.Is(err, kvstore.ErrCorrupt) {
-				return nil, err
+				return label, err
 			}
 			t.db = nil
 		}
 		if err := t.app.cfg.State.DestroyStore(t.id); err != nil {
-			return nil, err
+			return label, err
 		}
 	}
 }
 
-// tryStore opens the store, sets where each changelog goes on and says why it is of no use, if so.
-func (t *task) tryStore(tps []commitlog.TopicPartition, starts, ends, from map[commitlog.TopicPartition]int64) (reason string, err error) {
+// tryStore opens the store, reads its label and says why it is of no use, if so.
+func (t *task) tryStore(view *changelogView) (label storeLabel, reason string, err error) {
 	if t.db, err = t.app.cfg.State.OpenStore(t.id); err != nil {
 		t.db = nil
-		return "", err
+		return label, "", err
 	}
-	for _, tp := range tps {
-		offset, ok, err := t.db.Checkpoint(tp.Topic)
-		switch {
-		case err != nil:
-			return "", err
-		case ok && offset > ends[tp]:
-			reason = fmt.Sprintf("checkpoint %d of %s lies beyond its end %d", offset, tp, ends[tp])
-		case ok && offset < starts[tp]:
-			reason = fmt.Sprintf("checkpoint %d of %s lies before its start %d", offset, tp, starts[tp])
-		}
-		from[tp] = offset
+	if label, err = readLabel(t.db, t.sub); err != nil {
+		return label, "", err
 	}
-	return reason, nil
+	reason, err = t.app.unusable(t.starting, label, t.sub, t.partition, view)
+	return label, reason, err
 }
 
 func (t *task) changelogIndex(tp commitlog.TopicPartition) int {
@@ -123,7 +111,7 @@ func (t *task) changelogIndex(tp commitlog.TopicPartition) int {
 
 // replay reads the changelogs from their positions to the ends, by position: records may be
 // missing at the end (markers, aborted batches, compaction).
-func (t *task) replay(from, ends map[commitlog.TopicPartition]int64) error {
+func (t *task) replay(from, ends map[commitlog.TopicPartition]int64, began time.Time) error {
 	reader, err := t.app.log.OpenReader(t.starting, commitlog.ReaderConfig{From: from})
 	if err != nil {
 		return err
@@ -164,6 +152,10 @@ func (t *task) replay(from, ends map[commitlog.TopicPartition]int64) error {
 			st.checkpoint = c.Next
 			batch.SetCheckpoint(st.spec.Changelog, c.Next)
 			if batch.Size() >= restoreBatch || left == 0 {
+				if left == 0 {
+					t.state.synced = began
+				}
+				t.state.writeLabel(&batch)
 				if err := t.db.Write(&batch); err != nil {
 					return fmt.Errorf("restore %s: %w", c.TopicPartition, err)
 				}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/kvstore"
@@ -37,9 +38,12 @@ type state struct {
 	pendingBytes int64
 	// openBytes is the size of the entries that the open transaction has changed.
 	openBytes int64
-	batch     kvstore.Batch
-	ring      []*entry // every entry, in the order the eviction hand visits
-	hand      int
+	// synced is what the engine's label gets with the next batch, see storeLabel.
+	synced time.Time
+	label  []byte
+	batch  kvstore.Batch
+	ring   []*entry // every entry, in the order the eviction hand visits
+	hand   int
 }
 
 // store is one named store of a task. It implements ops.Store.
@@ -57,8 +61,9 @@ type store struct {
 	dbValue  []byte
 	// changelog is where sealed values go, nil before the first.
 	changelog *output
-	// checkpoint is the offset after the last committed changelog record.
-	checkpoint int64
+	// checkpoint is the offset after the last committed changelog record, changelogID the topic's that it is of.
+	checkpoint  int64
+	changelogID commitlog.TopicID
 }
 
 // entry is one key. Values are immutable: a write replaces the slice.
@@ -252,8 +257,8 @@ func (s *state) committed(ends map[commitlog.TopicPartition]int64, partition int
 }
 
 // flush writes what is committed to the engine, with the checkpoints, in one batch (E4).
-// Nothing may be in flight.
-func (s *state) flush() error {
+// Nothing may be in flight: all that the changelogs have at this time is then in the engine.
+func (s *state) flush(now time.Time) error {
 	s.batch.Reset()
 	for _, st := range s.stores {
 		for _, e := range st.pending {
@@ -278,6 +283,8 @@ func (s *state) flush() error {
 	if s.batch.Len() == 0 {
 		return nil
 	}
+	s.synced = now
+	s.writeLabel(&s.batch)
 	if err := s.db.Write(&s.batch); err != nil {
 		return fmt.Errorf("write state: %w", err)
 	}
@@ -299,3 +306,9 @@ func (s *state) anyInflight() bool {
 
 // crowded says whether the open transaction has changed so much that it has to close.
 func (s *state) crowded() bool { return s.openBytes > s.limit/2 }
+
+// writeLabel adds the engine's label to a batch.
+func (s *state) writeLabel(b *kvstore.Batch) {
+	s.label = appendLabel(s.label[:0], s.synced, s.stores)
+	b.SetMeta(labelName, s.label)
+}

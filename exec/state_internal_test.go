@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -101,7 +102,7 @@ func stateRun(t *testing.T, r *rand.Rand) {
 			flying, committed = -1, sealed
 		case 10:
 			if flying < 0 {
-				require.NoError(t, s.flush())
+				require.NoError(t, s.flush(time.Now()))
 			}
 		case 11: // crash: memory is lost, what was in flight aborts
 			if flying > 0 {
@@ -151,7 +152,7 @@ func TestALookupIsCheapWhenNothingCanBeEvicted(t *testing.T) {
 	require.InDelta(t, 24, sweeps, 3) // one for each eighth of the limit above it
 	require.NoError(t, s.seal(func(*store, []byte, []byte) error { return nil }))
 	s.committed(nil, 0)
-	require.NoError(t, s.flush())
+	require.NoError(t, s.flush(time.Now()))
 	require.LessOrEqual(t, s.used, s.limit)
 	require.Zero(t, s.sweepAt)
 }
