@@ -70,4 +70,7 @@ const (
 	// without one.
 	CountAsked = "asked"
 	CountSaved = "saved"
+	// CountLost counts, at a source, the offsets that were gone before they were read (see OnLost). Not each need
+	// have been a record: markers and aborted records have offsets too.
+	CountLost = "lost"
 )

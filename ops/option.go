@@ -18,6 +18,8 @@ type Options struct {
 	KeyCodec, ValueCodec any
 	// Concurrency bounds Memo's calls in flight.
 	Concurrency int
+	// OnLost is what a source does when input is lost.
+	OnLost LostPolicy
 	// Given lists the options by name in the order they were given.
 	Given []string
 	// Err is the first option with an invalid argument.
@@ -85,6 +87,45 @@ func AbsentKey(p AbsentKeyPolicy) Option {
 		o.Given = append(o.Given, "AbsentKey")
 		if o.AbsentKey = p; p < Fail || p > Keep {
 			o.fail(fmt.Errorf("AbsentKey (%d) must be Fail, Drop or Keep", p))
+		}
+	}
+}
+
+// LostPolicy says how a source goes on when the log no longer holds the record that it would
+// read next: retention has deleted it before it was processed, or the log ends before it, as after its
+// topic was created again. It says nothing of partitions without a committed offset: those begin at the
+// earliest record under every policy.
+type LostPolicy int8
+
+const (
+	// EndRun ends the run with an error that says which records are lost. It is the default.
+	EndRun LostPolicy = iota
+	// FromEarliest goes on at the earliest record that is there.
+	FromEarliest
+	// FromLatest goes on behind the latest record, leaving out what is there as well.
+	FromLatest
+)
+
+// String returns the policy's name in Go.
+func (p LostPolicy) String() string {
+	switch p {
+	case EndRun:
+		return "EndRun"
+	case FromEarliest:
+		return "FromEarliest"
+	case FromLatest:
+		return "FromLatest"
+	}
+	return fmt.Sprintf("LostPolicy(%d)", int8(p))
+}
+
+// OnLost sets what a Source does when records that it has not read are no longer there. Under FromEarliest and
+// FromLatest each gap is logged as a warning, and its offsets count as CountLost.
+func OnLost(p LostPolicy) Option {
+	return func(o *Options) {
+		o.Given = append(o.Given, "OnLost")
+		if o.OnLost = p; p < EndRun || p > FromLatest {
+			o.fail(fmt.Errorf("OnLost (%d) must be EndRun, FromEarliest or FromLatest", p))
 		}
 	}
 }

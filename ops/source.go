@@ -10,7 +10,8 @@ type SourceOp[K, V any] struct {
 
 // Source reads a topic. Each record is decoded strictly; one that cannot be decoded ends
 // the run with its coordinates. A group without committed offsets begins at the topic's earliest record.
-// Options: Name.
+// Input that is gone before it was read ends the run as well, unless OnLost says otherwise.
+// Options: Name, OnLost.
 func Source[K, V any](t Topic[K, V], opts ...Option) SourceOp[K, V] {
 	return SourceOp[K, V]{Topic: t, Options: Collect(opts)}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/wickerwork/wicker/ops"
 )
 
 // Describe returns the plan as text (P5): each sub-topology with its operators and where their
@@ -109,6 +111,9 @@ func (p *place) details(app string) []string {
 	switch {
 	case p.role == roleSource:
 		all = append(all, "reads "+p.topic+" ("+p.key+" -> "+p.value+")")
+		if lost := p.onLost(); lost != ops.EndRun {
+			all = append(all, "on lost input "+lost.String())
+		}
 	case p.role == roleSink:
 		all = append(all, "writes "+p.topic+" ("+p.key+" -> "+p.value+")")
 	}

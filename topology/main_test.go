@@ -126,6 +126,12 @@ var features = map[string]func(b *topology.Builder){
 			Reduce(ops.NewState("latest", codec.String, codec.String), join).
 			To(ops.Sink(text("out")))
 	},
+	// E7: what sources do about input that is lost, where it is not the default
+	"lost-input": func(b *topology.Builder) {
+		b.From(ops.Source(text("strict"), ops.OnLost(ops.EndRun))).
+			Merge(b.From(ops.Source(text("early"), ops.OnLost(ops.FromEarliest))), b.From(ops.Source(text("late"), ops.OnLost(ops.FromLatest)))).
+			To(ops.Sink(text("out")))
+	},
 	// P2: three topics whose keys meet, one of them a repartition topic with a count of its own
 	"co-partitioned": func(b *topology.Builder) {
 		left, right := b.From(ops.Source(text("left"))), b.From(ops.Source(text("right")))

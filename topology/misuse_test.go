@@ -74,6 +74,7 @@ func wrongOptions(b *topology.Builder) {
 
 func badOptions(b *topology.Builder) {
 	s := b.From(ops.Source(text("in"), ops.Name("")))                                                                     // want Source "in": Name ("") must not be empty
+	b.From(ops.Source(text("lost"), ops.OnLost(3))).To(ops.Sink(text("out")))                                             // want Source "lost": OnLost (3) must be EndRun, FromEarliest or FromLatest
 	s = s.Filter(short, nil)                                                                                              // want Filter: option is nil
 	s = s.Map(func(k, v string) (string, string) { return k, v }, ops.KeyCodec(codec.Int64), ops.ValueCodec(codec.Bytes)) // want Map: KeyCodec is a {int64}, must be a codec for string // want Map: ValueCodec is a {bytes}, must be a codec for string
 	s = s.MapValues(upper, ops.ValueCodec(nil))                                                                           // want MapValues: ValueCodec is nil

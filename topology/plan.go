@@ -121,6 +121,38 @@ func (s *Subtopology) Operators() []*ops.Traits {
 	return all
 }
 
+// SourceSpec is a topic as a sub-topology reads it.
+type SourceSpec struct {
+	// Topic is the topic's full name.
+	Topic string
+	// At is the source's traits, as in Operators.
+	At *ops.Traits
+	// Repartition says that the topic is a repartition topic, which nobody but the sub-topology reads.
+	Repartition bool
+	// OnLost is how reading goes on when records are gone before they were read.
+	OnLost ops.LostPolicy
+}
+
+// SourceSpecs returns how the sub-topology reads its sources, in the order of Sources.
+func (s *Subtopology) SourceSpecs() []SourceSpec {
+	var all []SourceSpec
+	for _, p := range s.places {
+		if p.role == roleSource {
+			all = append(all, SourceSpec{Topic: p.topic, At: p.at, Repartition: p.rekey != nil, OnLost: p.onLost()})
+		}
+	}
+	slices.SortFunc(all, func(a, b SourceSpec) int { return cmp.Compare(a.Topic, b.Topic) })
+	return all
+}
+
+// onLost is a source's policy for lost input; a repartition topic has the default.
+func (p *place) onLost() ops.LostPolicy {
+	if p.node == nil || p.role != roleSource {
+		return ops.EndRun
+	}
+	return p.node.opts.OnLost
+}
+
 // place is an operator in its place in a plan, or one end of a repartition topic, or a Hold.
 type place struct {
 	at    *ops.Traits

@@ -1,6 +1,7 @@
 package topology_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -188,4 +189,22 @@ func TestSubtopologiesSayWhatTheyNeed(t *testing.T) {
 	clone := plan.Subtopologies()
 	slices.Reverse(clone)
 	require.Equal(t, "in", plan.Subtopologies()[0].Name)
+}
+
+// E7: what the executor must know of each source.
+func TestE7SourceSpecsSayHowEachSourceIsRead(t *testing.T) {
+	p := build(t, "app", func(b *topology.Builder) {
+		s := b.From(ops.Source(text("in"), ops.OnLost(ops.FromLatest))).Rekey("by-value", same)
+		totals(s.Aggregate(count("seen"), plusOne), "out")
+	})
+	var got []string
+	for _, sub := range p.Subtopologies() {
+		for i, spec := range sub.SourceSpecs() {
+			require.Equal(t, sub.Sources[i], spec.Topic)
+			require.Contains(t, sub.Operators(), spec.At)
+			got = append(got, fmt.Sprint(spec.At, " ", spec.Repartition, " ", spec.OnLost))
+		}
+	}
+	require.Equal(t, []string{`Source "in" false FromLatest`, `Repartition "by-value" true EndRun`}, got)
+	require.Equal(t, "LostPolicy(7)", ops.LostPolicy(7).String())
 }
