@@ -70,20 +70,20 @@ func (b *Broker) Dial() (*Client, error) {
 func (b *Broker) dialLocked() (*Client, error) {
 	if len(b.opts.Users) > 0 {
 		u := b.opts.Users[0]
-		return dial(b.at, b.TLS(), Plain, u.Name, u.Password)
+		return dial([]string{b.at}, b.TLS(), Plain, u.Name, u.Password)
 	}
-	return dial(b.at, b.TLS(), "", "", "")
+	return dial([]string{b.at}, b.TLS(), "", "", "")
 }
 
 // DialAs is [Broker.Dial] with a mechanism and credentials that the broker may refuse, which the
 // first call then reports. An empty mechanism is none.
 func (b *Broker) DialAs(mechanism, user, password string) (*Client, error) {
-	return dial(b.Addr(), b.TLS(), mechanism, user, password)
+	return dial([]string{b.Addr()}, b.TLS(), mechanism, user, password)
 }
 
-func dial(addr string, tlsConfig *tls.Config, mechanism, user, password string) (*Client, error) {
+func dial(seeds []string, tlsConfig *tls.Config, mechanism, user, password string) (*Client, error) {
 	opts := []kgo.Opt{
-		kgo.SeedBrokers(addr),
+		kgo.SeedBrokers(seeds...),
 		kgo.DialTimeout(5 * time.Second),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // Java's
 		kgo.ProducerLinger(0),

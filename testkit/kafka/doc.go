@@ -29,6 +29,16 @@
 // lines of its log. It ends with the test or with Close, and also when the process that started
 // it is gone, killed or not (on Unix).
 //
+// # Several nodes
+//
+// [OpenCluster] and [StartCluster] run a [Cluster]: three nodes of the real Kafka by default, each of them broker and
+// controller, with everything in three replicas of which two have to be there. Nodes are killed, stopped, paused (SIGSTOP)
+// and restarted one by one. With [ClusterOptions.Advertise] clients reach them through ports of the
+// caller's, where a proxy can disturb what passes, while the nodes reach each other directly.
+//
+//	c := kafka.StartCluster(t, kafka.ClusterOptions{})
+//	err := c.Kill(2)
+//
 // # Asking it
 //
 // [Broker.Dial], and [Broker.Client] in tests, give a client that writes, in transactions or

@@ -34,6 +34,10 @@ type process struct {
 
 	ports [3]int // clients, the broker itself, the controller; kept over restarts
 	run   *run
+
+	// cluster is nil for a broker that is alone: what makes it a node of a cluster, which has chosen
+	// its ports and formatted its directory.
+	cluster *membership
 }
 
 // run is one life of the JVM.
@@ -48,6 +52,9 @@ func (p *process) addr() string { return fmt.Sprintf("127.0.0.1:%d", p.ports[0])
 
 // start starts the JVM and returns when it has bound its ports or has ended.
 func (p *process) start(ctx context.Context) error {
+	if p.cluster != nil {
+		return p.launch(ctx) // the others know its ports
+	}
 	for try := 1; ; try++ {
 		err := p.launch(ctx)
 		// A port that was free a moment ago may be taken when Kafka gets to it.
@@ -66,8 +73,10 @@ func (p *process) launch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	data := filepath.Join(p.opts.Dir, "data")
-	if _, err := os.Stat(filepath.Join(data, "meta.properties")); err != nil {
+	data := p.dataDir()
+	if p.cluster != nil {
+		// Formatted, and the other nodes fence it.
+	} else if _, err := os.Stat(filepath.Join(data, "meta.properties")); err != nil {
 		if err := p.format(ctx, props); err != nil {
 			return err
 		}
@@ -117,6 +126,9 @@ func (p *process) spawn(ctx context.Context, flags []string, args ...string) (*r
 	temp := ""
 	if p.temp {
 		temp = p.opts.Dir
+		if p.cluster != nil {
+			temp = p.cluster.dir
+		}
 	}
 	if r.dog, err = watch(r.cmd.Process, temp); err != nil {
 		return nil, errors.Join(err, killGroup(r.cmd.Process), r.cmd.Wait())
@@ -262,3 +274,5 @@ func (r *run) kill() error {
 }
 
 func (p *process) logPath() string { return filepath.Join(p.opts.Dir, logName) }
+
+func (p *process) dataDir() string { return filepath.Join(p.opts.Dir, "data") }

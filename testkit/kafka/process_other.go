@@ -4,6 +4,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 )
@@ -14,6 +15,10 @@ import (
 func detach(*exec.Cmd) {}
 
 func terminate(p *os.Process) error { return p.Kill() }
+
+func suspend(*os.Process) error { return errors.ErrUnsupported }
+
+func resume(*os.Process) error { return errors.ErrUnsupported }
 
 func killGroup(p *os.Process) error { return p.Kill() }
 

@@ -20,6 +20,10 @@ func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: tru
 // terminate asks the process to end.
 func terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }
 
+// suspend and resume stop the process in its tracks and let it go on.
+func suspend(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
+func resume(p *os.Process) error  { return p.Signal(syscall.SIGCONT) }
+
 // killGroup ends the process and what it has started.
 func killGroup(p *os.Process) error {
 	if err := syscall.Kill(-p.Pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {

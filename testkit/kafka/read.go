@@ -90,6 +90,9 @@ func (c *Client) readPartition(ctx context.Context, isolation Isolation, p Parti
 			if err := pause(ctx, err); err != nil {
 				return nil, err
 			}
+			if leader, id, err = c.leader(ctx, p); err != nil { // it may have moved
+				return nil, err
+			}
 			continue
 		}
 		parsed, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{

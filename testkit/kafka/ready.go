@@ -24,9 +24,14 @@ func (b *Broker) awaitReady(ctx context.Context, died <-chan struct{}) error {
 		return err
 	}
 	defer c.Close()
+	return c.awaitReady(ctx, 1, died)
+}
+
+// awaitReady is the same of a cluster in which that many brokers have to take part.
+func (c *Client) awaitReady(ctx context.Context, brokers int, died <-chan struct{}) error {
 	for {
 		asked, stop := context.WithTimeout(ctx, 5*time.Second)
-		err := c.probe(asked)
+		err := c.probe(asked, brokers)
 		stop()
 		if err == nil {
 			return nil
@@ -43,13 +48,13 @@ func (b *Broker) awaitReady(ctx context.Context, died <-chan struct{}) error {
 
 // probe asks for everything that has to work, and leaves nothing behind but the topics of the
 // coordinators.
-func (c *Client) probe(ctx context.Context) error {
+func (c *Client) probe(ctx context.Context, brokers int) error {
 	meta, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, c.kgo)
 	if err != nil {
 		return fmt.Errorf("metadata: %w", err)
 	}
-	if len(meta.Brokers) == 0 {
-		return errors.New("metadata: no broker yet")
+	if len(meta.Brokers) < brokers {
+		return fmt.Errorf("metadata: %d of %d brokers yet", len(meta.Brokers), brokers)
 	}
 	id, err := kmsg.NewPtrInitProducerIDRequest().RequestWith(ctx, c.kgo)
 	if err == nil {

@@ -1,8 +1,6 @@
 package kafka
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 	"maps"
 	"net"
@@ -37,10 +35,7 @@ func (p *process) choosePorts() error {
 // formatArgs are those that make the directory one of Kafka, with the users that it has from
 // the start.
 func (p *process) formatArgs(props string) []string {
-	id := make([]byte, 16)
-	_, _ = rand.Read(id) // never fails
-	id[0] &= 0x7f        // no '-' in front, which would be taken for an option
-	args := []string{"format", "-t", base64.RawURLEncoding.EncodeToString(id), "-c", props}
+	args := []string{"format", "-t", uuid(), "-c", props}
 	for _, u := range p.opts.Users {
 		for _, mechanism := range []string{ScramSHA256, ScramSHA512} {
 			args = append(args, "--add-scram", fmt.Sprintf("%s=[name=%s,password=%s]", mechanism, u.Name, u.Password))
@@ -64,7 +59,7 @@ func (p *process) serverProperties() map[string]string {
 		"controller.listener.names":      "CONTROLLER",
 		"inter.broker.listener.name":     "INTERNAL",
 		"listener.security.protocol.map": "CLIENT:" + protocol + ",INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
-		"log.dirs":                       filepath.Join(p.opts.Dir, "data"),
+		"log.dirs":                       p.dataDir(),
 
 		"num.partitions":                                   strconv.Itoa(p.opts.Partitions),
 		"auto.create.topics.enable":                        "false",
@@ -98,6 +93,9 @@ func (p *process) serverProperties() map[string]string {
 	// networks.
 	props["broker.session.timeout.ms"] = "3000"
 	props["broker.heartbeat.interval.ms"] = "500"
+	if p.cluster != nil {
+		maps.Copy(props, p.cluster.properties(p))
+	}
 	maps.Copy(props, p.opts.Properties)
 	return props
 }
