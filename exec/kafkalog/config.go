@@ -121,7 +121,7 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Dialer == nil {
-		d := &net.Dialer{Timeout: c.OpenTimeout, KeepAlive: 30 * time.Second}
+		d := &net.Dialer{Timeout: c.OpenTimeout, KeepAlive: keepAlive}
 		c.Dialer = d.DialContext
 	}
 	c.Brokers = slices.Clone(c.Brokers)

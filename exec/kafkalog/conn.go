@@ -39,10 +39,10 @@ var versions = map[protocol.ApiKey]struct{ min, max int16 }{
 	protocol.Metadata:           {4, 8},
 	protocol.OffsetFetch:        {7, 7}, // own message: offsets.go
 	protocol.FindCoordinator:    {1, 2},
-	protocol.JoinGroup:          {5, 5}, // the first of each of these four that knows static members (KIP-345);
-	protocol.Heartbeat:          {3, 3}, // own message: membership.go
-	protocol.LeaveGroup:         {3, 3}, // own message: membership.go
-	protocol.SyncGroup:          {3, 3},
+	protocol.JoinGroup:          {7, 7}, // own messages, these four: membership.go
+	protocol.Heartbeat:          {4, 4},
+	protocol.LeaveGroup:         {4, 4},
+	protocol.SyncGroup:          {5, 5},
 	protocol.SaslHandshake:      {1, 1},
 	protocol.ApiVersions:        {0, 2},
 	protocol.CreateTopics:       {4, 5},

@@ -29,8 +29,8 @@ func TestClassesOfCodes(t *testing.T) {
 	but := map[scope]map[int16]commitlog.Class{
 		inProduce: {-1: commitlog.Retriable, 48: commitlog.Fenced},
 		inTxn:     {-1: commitlog.Retriable},
-		inCommit:  {-1: commitlog.Retriable},
-		inGroup:   {-1: commitlog.Retriable, 22: commitlog.Retriable, 25: commitlog.Retriable, 27: commitlog.Retriable},
+		inCommit:  {-1: commitlog.Retriable, 27: commitlog.Retriable, 69: commitlog.Fenced},
+		inGroup:   {-1: commitlog.Retriable, 22: commitlog.Retriable, 25: commitlog.Retriable, 27: commitlog.Retriable, 69: commitlog.Retriable},
 		inFetch:   {-1: commitlog.Retriable},
 	}
 	require.Len(t, kafkaErrors, 138, "codes -1 to 136")

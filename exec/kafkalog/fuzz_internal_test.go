@@ -47,7 +47,7 @@ func FuzzFetch(f *testing.F) {
 // Answers that this package decodes itself never make it panic.
 func FuzzAnswers(f *testing.F) {
 	tps := []commitlog.TopicPartition{{Topic: "topic", Partition: 2}}
-	f.Add(appendSubscription(nil, []string{"topic"}, []byte("x"), tps))
+	f.Add(appendSubscription(nil, []string{"topic"}, []byte("x"), tps, 3))
 	f.Add(appendAssignment(nil, tps))
 	f.Add([]byte{0, 0, 0, 0, 0, 2, 4, 't', 'o', 'p', 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -55,6 +55,8 @@ func FuzzAnswers(f *testing.F) {
 		_, _ = readAssignment(b)
 		_, _ = readOffsetFetch("op", b)
 		_, _ = readHeartbeat(b)
+		_, _ = readJoin(b)
+		_, _, _ = readSync(b)
 		_, _ = readLeave(b)
 		abortMarker(b)
 		for c := gzipCodec; c < zstdCodec; c++ { // zstd may stand for much in a few bytes, up to a bound

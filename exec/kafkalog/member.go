@@ -9,22 +9,19 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/joingroup"
-	"github.com/segmentio/kafka-go/protocol/syncgroup"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 )
 
-const (
-	defaultSessionTimeout = 45 * time.Second
-	maxHeartbeatInterval  = 3 * time.Second
-	groupProtocolType     = "consumer"
-)
+const groupProtocolType = "consumer"
 
-// member is a member of a consumer group under the classic protocol.
+// member is a member of a consumer group under the classic protocol. It joins again while its owner goes on working;
+// what it is known as meanwhile is an identity, which lasts from one loss of the membership to the next.
 //
-//	out -- Join --> joining -- SyncGroup --> in (heartbeats run) -- Join --> joining
-//	any -- Close, or the log's --> closed
+//	no identity -- JoinGroup answered --> identity, generation g (heartbeats run) -- JoinGroup answered --> g+1
+//	      ^                                      |
+//	      +-- UNKNOWN_MEMBER_ID, session over ---+
+//	any -- FENCED_INSTANCE_ID --> fenced        any -- Close, or the log's --> closed
 type member struct {
 	log    *Log
 	cfg    commitlog.MemberConfig
@@ -34,23 +31,20 @@ type member struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	once   sync.Once // shut
+	wg     sync.WaitGroup
 	signal chan struct{}
 
-	joining sync.Mutex // one Join at a time; taken before mu
+	turn sync.Mutex // one Join at a time; taken before mu
 
-	mu         sync.Mutex // guards what follows
-	id         string     // given by the coordinator; empty at first and when it was lost
-	generation int32
-	lost       error // why the membership cannot come back (FENCED_INSTANCE_ID)
-	beating    *beating
-	closed     bool
-	left       bool
-}
-
-// beating is the heartbeats of one generation.
-type beating struct {
-	cancel context.CancelFunc
-	done   chan struct{}
+	mu      sync.Mutex // guards what follows; taken before an identity's
+	who     *identity  // nil at first and when it was lost
+	id      string     // to join with: given by the coordinator, empty if it has or knows none
+	fenced  error      // why the membership cannot come back (FENCED_INSTANCE_ID)
+	joining bool       // a Join runs
+	beating bool
+	had     bool // there was an identity before: what is owned without one is owned no more
+	closed  bool
+	left    bool
 }
 
 // OpenMember implements commitlog.Log.
@@ -68,10 +62,10 @@ func (l *Log) OpenMember(ctx context.Context, cfg commitlog.MemberConfig) (commi
 		return nil, wrap(op, errors.New("config: Assign is nil"))
 	}
 	cfg.SessionTimeout = cmp.Or(max(cfg.SessionTimeout, 0), defaultSessionTimeout)
-	cfg.RebalanceTimeout = cmp.Or(max(cfg.RebalanceTimeout, 0), time.Minute)
+	cfg.RebalanceTimeout = cmp.Or(max(cfg.RebalanceTimeout, 0), defaultRebalanceTimeout)
 	cfg.HeartbeatInterval = cmp.Or(max(cfg.HeartbeatInterval, 0), min(cfg.SessionTimeout/3, maxHeartbeatInterval))
 	m := &member{log: l, cfg: cfg, key: coordinatorKey{groupCoordinator, cfg.Group}, joins: l.cluster.newPool(), beats: l.cluster.newPool(),
-		signal: make(chan struct{}, 1), generation: -1}
+		signal: make(chan struct{}, 1)}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	if err := l.add(m); err != nil {
 		m.cancel()
@@ -83,8 +77,11 @@ func (l *Log) OpenMember(ctx context.Context, cfg commitlog.MemberConfig) (commi
 // Rebalance implements commitlog.Member.
 func (m *member) Rebalance() <-chan struct{} { return m.signal }
 
-// notify tells the owner to join again.
-func (m *member) notify() {
+// notifyLocked tells the owner to join again, unless it is about that.
+func (m *member) notifyLocked() {
+	if m.joining || m.closed {
+		return
+	}
 	select {
 	case m.signal <- struct{}{}:
 	default:
@@ -101,33 +98,54 @@ func (m *member) name(err error) error {
 	return err
 }
 
-// Join implements commitlog.Member.
+// Join implements commitlog.Member. When ctx ends first the membership is as it was, and its heartbeats go on: the
+// coordinator may have counted the Join all the same, and then wants another one.
 func (m *member) Join(ctx context.Context, owned []commitlog.TopicPartition, userData []byte) (commitlog.Assignment, error) {
 	const op = "join group"
-	m.joining.Lock()
-	defer m.joining.Unlock()
+	m.turn.Lock()
+	defer m.turn.Unlock()
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(m.ctx, cancel)()
-	m.stopBeating()
+	m.mu.Lock()
+	m.joining = true
+	m.mu.Unlock()
 	a, err := m.join(inner, op, owned, userData)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.joining = false
+	if m.closed {
+		return commitlog.Assignment{}, m.name(wrap(op, commitlog.ErrClosed))
+	}
 	if err != nil {
-		m.mu.Lock()
-		closed := m.closed
-		m.mu.Unlock()
-		if closed {
-			err = wrap(op, commitlog.ErrClosed)
-		}
 		return commitlog.Assignment{}, m.name(err)
+	}
+	if lost := m.who == nil || commitlog.Identity(m.who) != a.Identity; lost {
+		m.notifyLocked() // lost again since it was assigned
+		return a, nil
+	}
+	select { // what is left of the generation before
+	case <-m.signal:
+	default:
 	}
 	return a, nil
 }
 
 func (m *member) join(ctx context.Context, op string, owned []commitlog.TopicPartition, userData []byte) (commitlog.Assignment, error) {
-	subscription := appendSubscription(nil, m.cfg.Topics, userData, owned)
 	p := patience{limit: m.log.cfg.RetryTimeout}
+	m.mu.Lock()
+	first := m.who
+	if first == nil && m.had {
+		owned = nil // held under a membership that is lost
+	}
+	m.mu.Unlock()
 	for {
-		a, err := m.round(ctx, op, subscription, &p)
+		m.mu.Lock()
+		if first != nil && m.who != first {
+			owned = nil // likewise, since the Join began
+		}
+		m.mu.Unlock()
+		a, err := m.round(ctx, op, owned, userData, &p)
 		if err == nil {
 			return a, nil
 		}
@@ -135,7 +153,7 @@ func (m *member) join(ctx context.Context, op string, owned []commitlog.TopicPar
 			return a, wrap(op, ctx.Err())
 		}
 		switch code(err) {
-		case codeMemberIDRequired, codeRebalanceInProgress, codeIllegalGeneration, codeUnknownMember:
+		case codeMemberIDRequired, codeRebalanceInProgress, codeIllegalGeneration, codeUnknownMember, codeGroupNotFound:
 			if p.tries < 3 { // no trouble, but how the protocol goes
 				p.tries++
 				p.since = time.Now()
@@ -153,74 +171,180 @@ func (m *member) join(ctx context.Context, op string, owned []commitlog.TopicPar
 }
 
 // round is one JoinGroup and SyncGroup.
-func (m *member) round(ctx context.Context, op string, subscription []byte, p *patience) (commitlog.Assignment, error) {
+func (m *member) round(ctx context.Context, op string, owned []commitlog.TopicPartition, userData []byte, p *patience) (commitlog.Assignment, error) {
 	var none commitlog.Assignment
 	m.mu.Lock()
-	id, lost, closed := m.id, m.lost, m.closed
+	if m.who != nil {
+		if _, _, lost := m.who.state(); lost {
+			m.loseLocked(m.who, nil)
+			owned = nil
+		}
+	}
+	id, who, fenced, closed := m.id, m.who, m.fenced, m.closed
 	m.mu.Unlock()
 	switch {
 	case closed:
 		return none, wrap(op, commitlog.ErrClosed)
-	case lost != nil:
-		return none, lost
+	case fenced != nil:
+		return none, fenced
 	}
-	msg, err := m.call(ctx, &joingroup.Request{GroupID: m.cfg.Group, SessionTimeoutMS: int32(m.cfg.SessionTimeout.Milliseconds()),
-		RebalanceTimeoutMS: int32(m.cfg.RebalanceTimeout.Milliseconds()), MemberID: id, GroupInstanceID: m.cfg.InstanceID,
-		ProtocolType: groupProtocolType, Protocols: []joingroup.RequestProtocol{{Name: m.cfg.Protocol, Metadata: subscription}}})
+	generation := int32(-1)
+	if who != nil {
+		_, generation, _ = who.state()
+	}
+	var joined joinResponse
+	err := m.held(ctx, protocol.JoinGroup, func(b []byte, clientID string) []byte {
+		return appendJoin(b, clientID, &joinRequest{group: m.cfg.Group, memberID: id, instanceID: m.cfg.InstanceID,
+			sessionMS: int32(m.cfg.SessionTimeout.Milliseconds()), rebalanceMS: int32(m.cfg.RebalanceTimeout.Milliseconds()),
+			protocol: m.cfg.Protocol, subscription: appendSubscription(nil, m.cfg.Topics, userData, owned, generation)})
+	}, func(body []byte) (err error) {
+		joined, err = readJoin(body)
+		return err
+	})
 	if err != nil {
 		return none, err
 	}
-	joined := msg.(*joingroup.Response)
-	if joined.ErrorCode == codeMemberIDRequired {
-		m.become(joined.MemberID, -1)
+	if joined.code == codeMemberIDRequired {
+		m.mu.Lock()
+		m.id = joined.memberID
+		m.mu.Unlock()
 	}
-	if err := m.refused(op, joined.ErrorCode); err != nil {
-		return none, err
+	if err := m.refused(op, joined.code); err != nil {
+		return none, m.took(who, err)
 	}
 	*p = patience{limit: p.limit}
-	m.become(joined.MemberID, joined.GenerationID)
-	req := &syncgroup.Request{GroupID: m.cfg.Group, GenerationID: joined.GenerationID, MemberID: joined.MemberID, GroupInstanceID: m.cfg.InstanceID}
-	if joined.LeaderID == joined.MemberID {
-		if req.Assignments, err = m.assign(joined.Members); err != nil {
+	if who, err = m.joined(who, &joined); err != nil {
+		return none, err
+	}
+	req := &syncRequest{group: m.cfg.Group, generation: joined.generation, memberID: joined.memberID, instanceID: m.cfg.InstanceID, protocol: m.cfg.Protocol}
+	if joined.leader == joined.memberID {
+		if req.assignments, err = m.assign(joined.members); err != nil {
 			return none, err
 		}
 	}
-	if msg, err = m.call(ctx, req); err != nil {
-		return none, err
-	}
-	synced := msg.(*syncgroup.Response)
-	if err := m.refused("sync group", synced.ErrorCode); err != nil {
-		return none, err
-	}
-	partitions, err := readAssignment(synced.Assignments)
+	var c int16
+	var assigned []commitlog.TopicPartition
+	asked := time.Now()
+	err = m.held(ctx, protocol.SyncGroup, func(b []byte, clientID string) []byte { return appendSync(b, clientID, req) }, func(body []byte) (err error) {
+		c, assigned, err = readSync(body)
+		return err
+	})
 	if err != nil {
-		return none, &commitlog.Error{Op: "sync group", Partition: -1, Class: commitlog.Fatal, Err: fmt.Errorf("assignment: %w", err)}
+		return none, err
 	}
-	if err := m.startBeating(); err != nil {
-		return none, wrap(op, err)
+	if err := m.refused("sync group", c); err != nil {
+		return none, m.took(who, err)
 	}
-	meta := commitlog.GroupMetadata{Group: m.cfg.Group, MemberID: joined.MemberID, InstanceID: m.cfg.InstanceID, Generation: joined.GenerationID}
-	return commitlog.Assignment{Partitions: partitions, GroupMetadata: meta, Identity: meta, Fresh: true}, nil
+	who.answered(asked)
+	fresh, err := who.assigned(joined.generation)
+	if err != nil {
+		return none, m.took(who, kafkaErr("sync group", inGroup, codeUnknownMember))
+	}
+	return commitlog.Assignment{Partitions: assigned, Identity: who, Fresh: fresh, GroupMetadata: commitlog.GroupMetadata{
+		Group: m.cfg.Group, MemberID: joined.memberID, InstanceID: m.cfg.InstanceID, Generation: joined.generation}}, nil
 }
 
-// call sends a request that the coordinator may hold while the group rebalances. When ctx ends
-// first the connection goes with it: the coordinator would answer nothing else on it.
-func (m *member) call(ctx context.Context, req protocol.Message) (protocol.Message, error) {
-	cn, err := m.log.coords.conn(ctx, m.joins, m.key)
-	if err != nil {
-		return nil, err
+// joined moves the membership on to the generation of an answered JoinGroup, or begins one, and has heartbeats run.
+func (m *member) joined(who *identity, j *joinResponse) (*identity, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, commitlog.ErrClosed
 	}
-	msg, err := cn.roundTripFor(ctx, req, m.cfg.RebalanceTimeout+m.log.cfg.RequestTimeout)
-	if err != nil {
-		if ctx.Err() != nil {
-			cn.fail(ctx.Err())
+	if who == nil || who != m.who || who.id != j.memberID || !who.join(j.generation) {
+		if who != nil {
+			m.loseLocked(who, nil)
 		}
+		who = newIdentity(&m.cfg, j.memberID)
+		who.join(j.generation)
+		m.who, m.id, m.had = who, j.memberID, true
+	}
+	if !m.beating {
+		m.beating = true
+		m.wg.Go(m.beat)
+	}
+	return who, nil
+}
+
+// lose forgets a membership that is over and tells the owner.
+func (m *member) lose(who *identity) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.log.cfg.Logger.Warn("membership lost", "group", m.cfg.Group, "member", who.id, "error", "nothing heard for the session timeout")
+	m.loseLocked(who, nil)
+}
+
+// loseLocked forgets a membership. err is what the coordinator said, nil if it was not asked: then it may know the
+// member's id still, which is joined with again, so that it need not wait for an old self.
+func (m *member) loseLocked(who *identity, err error) {
+	e, ok := errors.AsType[*commitlog.Error](err)
+	if !ok {
+		e = &commitlog.Error{Op: opIdentity, Partition: -1}
+	}
+	who.end(e)
+	if code(err) == codeFencedInstance {
+		m.fenced = e
+	}
+	if m.who != who {
+		return
+	}
+	m.who = nil
+	if ok {
+		m.id = ""
+	}
+	m.notifyLocked()
+}
+
+// took takes in what JoinGroup or SyncGroup was refused with, under the identity of then, and returns it.
+func (m *member) took(who *identity, err error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch code(err) {
+	case codeUnknownMember, codeFencedInstance, codeGroupNotFound:
+		if who != nil {
+			m.loseLocked(who, err)
+		}
+		if m.who == nil {
+			m.id = ""
+		}
+		if code(err) == codeFencedInstance {
+			m.fenced = err
+		}
+	}
+	return err
+}
+
+// held sends a request that the coordinator may hold while the group rebalances. When ctx ends first the connection
+// goes with it: the coordinator would answer nothing else on it.
+func (m *member) held(ctx context.Context, key protocol.ApiKey, request func(b []byte, clientID string) []byte, read func(body []byte) error) error {
+	return m.ask(ctx, m.joins, key, m.cfg.RebalanceTimeout+m.log.cfg.RequestTimeout, request, read)
+}
+
+// ask sends a request to the coordinator over a connection of p and reads the answer.
+func (m *member) ask(ctx context.Context, p *pool, key protocol.ApiKey, timeout time.Duration, request func(b []byte, clientID string) []byte, read func(body []byte) error) error {
+	cn, err := m.log.coords.conn(ctx, p, m.key)
+	if err != nil {
+		return err
+	}
+	if _, err := cn.version(key); err != nil {
+		return err
+	}
+	frame, err := cn.exchange(ctx, request(nil, cn.clientID), timeout)
+	if err == nil {
+		if err = read(frame[frameHeader:]); errors.Is(err, errShort) {
+			cn.fail(err)
+			err = &connError{addr: cn.addr, err: fmt.Errorf("answer to %s: %w", key, err)}
+		}
+	} else if ctx.Err() != nil {
+		cn.fail(ctx.Err())
+	}
+	if err != nil {
 		m.log.coords.lost(m.key, err)
 	}
-	return msg, err
+	return err
 }
 
-// refused makes an error of a code and notes what it means for the membership.
+// refused makes an error of a code, nil if it is none.
 func (m *member) refused(op string, c int16) error {
 	e := kafkaErr(op, inGroup, c)
 	if e == nil {
@@ -228,50 +352,26 @@ func (m *member) refused(op string, c int16) error {
 	}
 	m.log.coords.lost(m.key, e)
 	e.Group = m.cfg.Group
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch c {
-	case codeUnknownMember:
-		m.id, m.generation = "", -1
-	case codeFencedInstance:
-		m.lost = e
-	}
 	return e
 }
 
-func (m *member) become(id string, generation int32) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.id, m.generation = id, generation
-}
-
-// assign runs the assignor and encodes what it says.
-func (m *member) assign(joined []joingroup.ResponseMember) ([]syncgroup.RequestAssignment, error) {
-	const op = "assign partitions"
+// assign runs the assignor.
+func (m *member) assign(members []commitlog.GroupMember) (map[string][]commitlog.TopicPartition, error) {
 	fail := func(err error) error {
-		return &commitlog.Error{Op: op, Partition: -1, Group: m.cfg.Group, Class: commitlog.Fatal, Err: err}
-	}
-	members := make([]commitlog.GroupMember, 0, len(joined))
-	for _, j := range joined {
-		gm, err := readSubscription(j.Metadata)
-		if err != nil {
-			return nil, fail(fmt.Errorf("subscription of member %s: %w", j.MemberID, err))
-		}
-		gm.ID, gm.InstanceID = j.MemberID, j.GroupInstanceID
-		members = append(members, gm)
+		return &commitlog.Error{Op: "assign partitions", Partition: -1, Group: m.cfg.Group, Class: commitlog.Fatal, Err: err}
 	}
 	assigned, err := m.cfg.Assign(members)
 	if err != nil {
 		return nil, fail(err)
 	}
-	out := make([]syncgroup.RequestAssignment, 0, len(members))
+	out := make(map[string][]commitlog.TopicPartition, len(members))
 	known := 0
 	for _, gm := range members {
 		tps, ok := assigned[gm.ID]
 		if ok {
 			known++
 		}
-		out = append(out, syncgroup.RequestAssignment{MemberID: gm.ID, Assignment: appendAssignment(nil, tps)})
+		out[gm.ID] = tps
 	}
 	if known != len(assigned) {
 		return nil, fail(fmt.Errorf("the assignor gave partitions to %d members that are not in the group", len(assigned)-known))
@@ -279,113 +379,7 @@ func (m *member) assign(joined []joingroup.ResponseMember) ([]syncgroup.RequestA
 	return out, nil
 }
 
-// startBeating begins the heartbeats of a new generation.
-func (m *member) startBeating() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return commitlog.ErrClosed
-	}
-	select { // what is left of the generation before
-	case <-m.signal:
-	default:
-	}
-	ctx, cancel := context.WithCancel(m.ctx)
-	b := &beating{cancel: cancel, done: make(chan struct{})}
-	m.beating = b
-	id, generation := m.id, m.generation
-	go func() {
-		defer close(b.done)
-		m.beat(ctx, id, generation)
-	}()
-	return nil
-}
-
-// stopBeating ends the heartbeats and returns when they have ended.
-func (m *member) stopBeating() {
-	m.mu.Lock()
-	b := m.beating
-	m.beating = nil
-	m.mu.Unlock()
-	if b != nil {
-		b.cancel()
-		<-b.done
-	}
-}
-
-// beat sends heartbeats until ctx or the membership ends. While the group rebalances they go
-// on, so that an owner who takes its time keeps its place (L6).
-func (m *member) beat(ctx context.Context, id string, generation int32) {
-	logger := m.log.cfg.Logger.With("group", m.cfg.Group, "member", id, "generation", generation)
-	heard := time.Now()
-	wait := m.cfg.HeartbeatInterval
-	for tries := 0; ; {
-		if sleep(ctx, wait) != nil {
-			return
-		}
-		err := m.beatOnce(ctx, id, generation)
-		if ctx.Err() != nil {
-			return
-		}
-		wait = m.cfg.HeartbeatInterval
-		if err == nil || code(err) == codeRebalanceInProgress {
-			heard, tries = time.Now(), 0
-			if err != nil {
-				m.notify()
-			}
-			continue
-		}
-		switch c := code(err); {
-		case c == codeIllegalGeneration, c == codeUnknownMember, classify(err) != commitlog.Retriable:
-			logger.Warn("membership lost", "error", err.Error())
-			m.notify()
-			return
-		}
-		tries++
-		wait = min(wait, backoff(tries, err))
-		if tries == 1 {
-			logger.Warn("heartbeat", "error", err.Error())
-		}
-		if time.Since(heard) > m.cfg.SessionTimeout {
-			m.notify() // the coordinator has given this member up, if it can be reached by others
-		}
-	}
-}
-
-func (m *member) beatOnce(ctx context.Context, id string, generation int32) error {
-	c, err := m.tell(ctx, protocol.Heartbeat, func(b []byte, clientID string) []byte {
-		return appendHeartbeat(b, clientID, m.cfg.Group, id, m.cfg.InstanceID, generation)
-	}, readHeartbeat)
-	if err != nil {
-		return err
-	}
-	return m.refused("heartbeat", c)
-}
-
-// tell sends one of this package's own requests to the coordinator and returns the code that
-// it answers.
-func (m *member) tell(ctx context.Context, key protocol.ApiKey, request func(b []byte, clientID string) []byte, read func(body []byte) (int16, error)) (int16, error) {
-	cn, err := m.log.coords.conn(ctx, m.beats, m.key)
-	if err != nil {
-		return 0, err
-	}
-	if _, err := cn.version(key); err != nil {
-		return 0, err
-	}
-	frame, err := cn.exchange(ctx, request(nil, cn.clientID), cn.timeout)
-	var c int16
-	if err == nil {
-		if c, err = read(frame[frameHeader:]); err != nil {
-			err = &connError{addr: cn.addr, err: fmt.Errorf("answer to %s: %w", key, err)}
-		}
-	}
-	if err != nil {
-		m.log.coords.lost(m.key, err)
-	}
-	return c, err
-}
-
-// Close implements commitlog.Member.
+// Close implements commitlog.Member. Heartbeats end first.
 func (m *member) Close(ctx context.Context, leave bool) error {
 	m.mu.Lock()
 	m.closed = true
@@ -393,12 +387,12 @@ func (m *member) Close(ctx context.Context, leave bool) error {
 	m.left = true
 	m.mu.Unlock()
 	m.cancel() // ends a Join
-	m.stopBeating()
-	m.joining.Lock() // a Join that was under way is over, and may have learned its id
+	m.wg.Wait()
+	m.turn.Lock() // a Join that was under way is over, and may have learned its id
 	m.mu.Lock()
 	id := m.id
 	m.mu.Unlock()
-	m.joining.Unlock()
+	m.turn.Unlock()
 	var err error
 	if leave && !left && id != "" {
 		err = m.leave(ctx, id)
@@ -417,7 +411,8 @@ func (m *member) leave(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		if c == codeUnknownMember || c == codeFencedInstance {
+		switch c {
+		case codeUnknownMember, codeFencedInstance, codeGroupNotFound:
 			return nil
 		}
 		return m.refused(op, c)
@@ -429,11 +424,15 @@ func (m *member) shut() {
 	m.once.Do(func() {
 		m.mu.Lock()
 		m.closed = true
+		who := m.who
 		m.mu.Unlock()
+		if who != nil {
+			who.end(&commitlog.Error{Op: opIdentity, Partition: -1, Err: commitlog.ErrClosed})
+		}
 		m.cancel()
 		m.joins.close()
 		m.beats.close()
-		m.stopBeating()
+		m.wg.Wait()
 		m.log.remove(m)
 	})
 }

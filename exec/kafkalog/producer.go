@@ -12,7 +12,6 @@ import (
 
 const (
 	defaultMaxUnacked = 8 << 20
-	defaultTxnTimeout = 60 * time.Second
 
 	// maxInFlight is how many batches of one partition a broker remembers to tell duplicates
 	// from (KIP-98), and so how many may be unanswered.

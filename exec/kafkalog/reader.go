@@ -18,7 +18,6 @@ import (
 const (
 	defaultFetchBytes = 1 << 20
 	defaultAhead      = 8 << 20
-	defaultMaxWait    = 500 * time.Millisecond
 )
 
 // reader reads partitions. A fetcher per broker asks for what that broker leads, one request

@@ -10,14 +10,6 @@ import (
 	"github.com/wickerwork/wicker/exec/commitlog"
 )
 
-const (
-	// A topic that does not exist may be one that the asked broker has not heard of yet.
-	missingTopicTimeout = 5 * time.Second
-
-	firstBackoff = 20 * time.Millisecond
-	maxBackoff   = time.Second
-)
-
 // backoff returns how long to wait before try n+1 (n from 1) after err: doubling from 20 ms to
 // 1 s with a fifth of jitter. What the broker settles within milliseconds is asked again sooner:
 // CONCURRENT_TRANSACTIONS is met by most back-to-back transactions, and while a broker verifies
@@ -26,7 +18,7 @@ func backoff(n int, err error) time.Duration {
 	d, top := firstBackoff, maxBackoff
 	switch code(err) {
 	case codeConcurrentTxns, codeNotEnoughReplicas, codeOperationNotAttempt, codeCoordinatorLoading:
-		d, top = time.Millisecond, 50*time.Millisecond
+		d, top = firstShortBackoff, maxShortBackoff
 		n = (n + 1) / 2
 	}
 	d = min(top, d<<min(n-1, 16))

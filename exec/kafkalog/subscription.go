@@ -9,22 +9,23 @@ import (
 // The formats that members of a consumer group write for each other, as Kafka's own tools
 // read them: ConsumerProtocolSubscription and ConsumerProtocolAssignment.
 
-// appendSubscription encodes what a member says when it joins, in version 1, the first with
-// owned partitions.
-func appendSubscription(b []byte, topics []string, userData []byte, owned []commitlog.TopicPartition) []byte {
+// appendSubscription encodes what a member says when it joins, in version 2, the first with
+// owned partitions and the generation that it has them from (KIP-792).
+func appendSubscription(b []byte, topics []string, userData []byte, owned []commitlog.TopicPartition, generation int32) []byte {
 	be := binary.BigEndian
-	b = be.AppendUint16(b, 1)
+	b = be.AppendUint16(b, 2)
 	b = be.AppendUint32(b, uint32(len(topics)))
 	for _, t := range topics {
 		b = appendString(b, t)
 	}
 	b = appendBytes(b, userData)
-	return appendPartitions(b, owned)
+	b = appendPartitions(b, owned)
+	return be.AppendUint32(b, uint32(generation))
 }
 
 // readSubscription decodes what a member said, in version 0 or later.
 func readSubscription(b []byte) (commitlog.GroupMember, error) {
-	var m commitlog.GroupMember
+	m := commitlog.GroupMember{Generation: -1}
 	r := wireReader{b: b}
 	version := r.int16()
 	for range r.array(2) {
@@ -33,6 +34,9 @@ func readSubscription(b []byte) (commitlog.GroupMember, error) {
 	m.UserData = r.bytes()
 	if version >= 1 {
 		m.Owned = r.partitions()
+	}
+	if version >= 2 {
+		m.Generation = r.int32()
 	}
 	return m, r.err() // later versions go on
 }

@@ -14,7 +14,8 @@ import (
 func TestConsumerProtocol(t *testing.T) {
 	owned := []commitlog.TopicPartition{{Topic: "b", Partition: 2}, {Topic: "a", Partition: 0}, {Topic: "b", Partition: 1}}
 	var theirs kmsg.ConsumerMemberMetadata
-	require.NoError(t, theirs.ReadFrom(appendSubscription(nil, []string{"a", "b"}, []byte("data"), owned)))
+	require.NoError(t, theirs.ReadFrom(appendSubscription(nil, []string{"a", "b"}, []byte("data"), owned, 7)))
+	require.Equal(t, int32(7), theirs.Generation)
 	require.Equal(t, []string{"a", "b"}, theirs.Topics)
 	require.Equal(t, []byte("data"), theirs.UserData)
 	require.Len(t, theirs.OwnedPartitions, 2)
@@ -22,13 +23,18 @@ func TestConsumerProtocol(t *testing.T) {
 	require.Equal(t, []int32{2, 1}, theirs.OwnedPartitions[0].Partitions)
 
 	for version := int16(0); version <= 3; version++ { // later versions have more behind
-		theirs.Version = version
+		theirs.Version, theirs.Generation = version, 9
 		m, err := readSubscription(theirs.AppendTo(nil))
 		require.NoError(t, err)
 		require.Equal(t, []string{"a", "b"}, m.Topics)
 		require.Equal(t, "data", string(m.UserData))
 		if version > 0 {
 			require.ElementsMatch(t, owned, m.Owned)
+		}
+		if want := int32(9); version < 2 {
+			require.Equal(t, int32(-1), m.Generation)
+		} else {
+			require.Equal(t, want, m.Generation)
 		}
 	}
 
@@ -46,7 +52,7 @@ func TestConsumerProtocol(t *testing.T) {
 // Cut short anywhere, a subscription or assignment is an error.
 func TestConsumerProtocolCutShort(t *testing.T) {
 	tps := []commitlog.TopicPartition{{Topic: "topic", Partition: 2}, {Topic: "a", Partition: 0}}
-	s, a := appendSubscription(nil, []string{"topic"}, []byte("x"), tps), appendAssignment(nil, tps)
+	s, a := appendSubscription(nil, []string{"topic"}, []byte("x"), tps, 3), appendAssignment(nil, tps)
 	for n := range s {
 		_, err := readSubscription(s[:n])
 		require.ErrorIs(t, err, errShort, "%d bytes", n)
@@ -57,44 +63,95 @@ func TestConsumerProtocolCutShort(t *testing.T) {
 	}
 }
 
-// Heartbeat and LeaveGroup are as another client reads and writes them.
+// The group calls are as another client reads and writes them.
 func TestMembershipMessages(t *testing.T) {
 	body := func(b []byte) []byte {
 		require.Equal(t, len(b)-4, int(binary.BigEndian.Uint32(b)))
-		return b[4+8+2+len("me"):]
+		return b[4+8+2+len("me")+1:]
 	}
+	header := func() []byte { return []byte{0} } // of an answer, without tagged fields
+	tps := []commitlog.TopicPartition{{Topic: "in", Partition: 3}}
+	subscription := appendSubscription(nil, []string{"in"}, []byte("data"), tps, 6)
 	for _, instance := range []string{"", "instance"} {
-		beat := kmsg.NewPtrHeartbeatRequest()
-		beat.SetVersion(3)
-		require.NoError(t, beat.ReadFrom(body(appendHeartbeat(nil, "me", "g", "m", instance, 7))))
-		require.Equal(t, []any{"g", "m", int32(7)}, []any{beat.Group, beat.MemberID, beat.Generation})
-		leave := kmsg.NewPtrLeaveGroupRequest()
-		leave.SetVersion(3)
-		require.NoError(t, leave.ReadFrom(body(appendLeave(nil, "me", "g", "m", instance))))
-		require.Equal(t, []any{"g", "m"}, []any{leave.Group, leave.Members[0].MemberID})
-		if instance == "" {
-			require.Nil(t, beat.InstanceID)
-			require.Nil(t, leave.Members[0].InstanceID)
-		} else {
-			require.Equal(t, instance, *beat.InstanceID)
-			require.Equal(t, instance, *leave.Members[0].InstanceID)
+		var static *string
+		if instance != "" {
+			static = &instance
 		}
+		join := kmsg.NewPtrJoinGroupRequest()
+		join.SetVersion(7)
+		require.NoError(t, join.ReadFrom(body(appendJoin(nil, "me", &joinRequest{group: "g", memberID: "m", instanceID: instance, sessionMS: 10, rebalanceMS: 20,
+			protocol: "p", subscription: subscription}))))
+		require.Equal(t, []any{"g", "m", int32(10), int32(20), "consumer", static, "p", subscription},
+			[]any{join.Group, join.MemberID, join.SessionTimeoutMillis, join.RebalanceTimeoutMillis, join.ProtocolType, join.InstanceID, join.Protocols[0].Name, join.Protocols[0].Metadata})
+		sync := kmsg.NewPtrSyncGroupRequest()
+		sync.SetVersion(5)
+		require.NoError(t, sync.ReadFrom(body(appendSync(nil, "me", &syncRequest{group: "g", memberID: "m", instanceID: instance, protocol: "p", generation: 7,
+			assignments: map[string][]commitlog.TopicPartition{"m": tps}}))))
+		require.Equal(t, []any{"g", "m", int32(7), static, "consumer", "p", "m", appendAssignment(nil, tps)},
+			[]any{sync.Group, sync.MemberID, sync.Generation, sync.InstanceID, *sync.ProtocolType, *sync.Protocol, sync.GroupAssignment[0].MemberID, sync.GroupAssignment[0].MemberAssignment})
+		beat := kmsg.NewPtrHeartbeatRequest()
+		beat.SetVersion(4)
+		require.NoError(t, beat.ReadFrom(body(appendHeartbeat(nil, "me", "g", "m", instance, 7))))
+		require.Equal(t, []any{"g", "m", int32(7), static}, []any{beat.Group, beat.MemberID, beat.Generation, beat.InstanceID})
+		leave := kmsg.NewPtrLeaveGroupRequest()
+		leave.SetVersion(4)
+		require.NoError(t, leave.ReadFrom(body(appendLeave(nil, "me", "g", "m", instance))))
+		require.Equal(t, []any{"g", "m", static}, []any{leave.Group, leave.Members[0].MemberID, leave.Members[0].InstanceID})
 	}
+
+	joined := kmsg.NewPtrJoinGroupResponse()
+	joined.Version, joined.ErrorCode, joined.Generation, joined.LeaderID, joined.MemberID = 7, codeMemberIDRequired, 3, "l", "m"
+	for _, instance := range []string{"", "instance"} {
+		member := kmsg.NewJoinGroupResponseMember()
+		member.MemberID, member.ProtocolMetadata = "m"+instance, subscription
+		if instance != "" {
+			member.InstanceID = &instance
+		}
+		joined.Members = append(joined.Members, member)
+	}
+	j, err := readJoin(joined.AppendTo(header()))
+	require.NoError(t, err)
+	require.Equal(t, joinResponse{code: codeMemberIDRequired, generation: 3, leader: "l", memberID: "m", members: []commitlog.GroupMember{
+		{ID: "m", Topics: []string{"in"}, Owned: tps, Generation: 6, UserData: []byte("data")},
+		{ID: "minstance", InstanceID: "instance", Topics: []string{"in"}, Owned: tps, Generation: 6, UserData: []byte("data")}}}, j)
+	whole := joined.AppendTo(header())
+	for n := range whole {
+		_, err := readJoin(whole[:n])
+		require.ErrorIs(t, err, errShort, "%d bytes", n)
+	}
+	joined.Members[0].ProtocolMetadata = subscription[:9]
+	_, err = readJoin(joined.AppendTo(header()))
+	require.ErrorContains(t, err, "subscription of member m")
+	require.Equal(t, commitlog.Fatal, commitlog.ClassOf(err))
+	require.NotErrorIs(t, err, errShort)
+
+	synced := kmsg.NewPtrSyncGroupResponse()
+	synced.Version, synced.MemberAssignment = 5, appendAssignment(nil, tps)
+	code, assigned, err := readSync(synced.AppendTo(header()))
+	require.NoError(t, err)
+	require.Zero(t, code)
+	require.Equal(t, tps, assigned)
+	synced.ErrorCode, synced.MemberAssignment = codeRebalanceInProgress, nil
+	code, assigned, err = readSync(synced.AppendTo(header()))
+	require.NoError(t, err)
+	require.Equal(t, int16(codeRebalanceInProgress), code)
+	require.Empty(t, assigned)
+
 	beat := kmsg.NewPtrHeartbeatResponse()
-	beat.Version, beat.ThrottleMillis, beat.ErrorCode = 3, 5, codeRebalanceInProgress
-	code, err := readHeartbeat(beat.AppendTo(nil))
+	beat.Version, beat.ThrottleMillis, beat.ErrorCode = 4, 5, codeRebalanceInProgress
+	code, err = readHeartbeat(beat.AppendTo(header()))
 	require.NoError(t, err)
 	require.Equal(t, int16(codeRebalanceInProgress), code)
 	leave := kmsg.NewPtrLeaveGroupResponse()
-	leave.Version, leave.ThrottleMillis = 3, 5
+	leave.Version, leave.ThrottleMillis = 4, 5
 	member := kmsg.NewLeaveGroupResponseMember()
 	member.MemberID, member.ErrorCode = "m", codeUnknownMember
 	leave.Members = append(leave.Members, member)
-	code, err = readLeave(leave.AppendTo(nil))
+	code, err = readLeave(leave.AppendTo(header()))
 	require.NoError(t, err)
 	require.Equal(t, int16(codeUnknownMember), code)
 	leave.ErrorCode = codeNotCoordinator
-	code, err = readLeave(leave.AppendTo(nil))
+	code, err = readLeave(leave.AppendTo(header()))
 	require.NoError(t, err)
 	require.Equal(t, int16(codeNotCoordinator), code)
 }

@@ -192,12 +192,13 @@ func (p *producer) flush(ctx context.Context) error {
 	return p.usableLocked()
 }
 
-// commitOffsets adds the consumed offsets to the transaction.
+// commitOffsets adds the consumed offsets to the transaction, in a later generation if the group has moved on under
+// the member.
 func (p *producer) commitOffsets(ctx context.Context, offsets map[commitlog.TopicPartition]int64, as commitlog.Identity) error {
 	const opAdd, opCommit = "add offsets to transaction", "commit offsets in transaction"
 	group, err := as.Current(ctx, commitlog.AnyGeneration)
 	if err != nil {
-		return err
+		return p.name(err)
 	}
 	p.mu.Lock()
 	id, epoch := p.id, p.epoch
@@ -226,11 +227,7 @@ func (p *producer) commitOffsets(ctx context.Context, offsets map[commitlog.Topi
 	if err != nil {
 		return named(err)
 	}
-	req := &txnoffsetcommit.Request{TransactionalID: p.cfg.TransactionalID, GroupID: group.Group, ProducerID: id, ProducerEpoch: epoch,
-		GenerationID: group.Generation, MemberID: group.MemberID, GroupInstanceID: group.InstanceID}
-	if group.MemberID == "" {
-		req.GenerationID = -1 // not a member: the group must have none
-	}
+	req := &txnoffsetcommit.Request{TransactionalID: p.cfg.TransactionalID, GroupID: group.Group, ProducerID: id, ProducerEpoch: epoch}
 	topics := map[string]int{}
 	for tp, offset := range offsets {
 		i, ok := topics[tp.Topic]
@@ -242,22 +239,34 @@ func (p *producer) commitOffsets(ctx context.Context, offsets map[commitlog.Topi
 		req.Topics[i].Partitions = append(req.Topics[i].Partitions, txnoffsetcommit.RequestPartition{Partition: tp.Partition,
 			CommittedOffset: offset, CommittedLeaderEpoch: -1})
 	}
-	return named(p.log.retry(ctx, opCommit, func(ctx context.Context) error {
-		req.GenerationID, req.MemberID = group.Generation, group.MemberID
-		msg, err := p.log.coords.call(ctx, p.control, groupKey, req)
-		if err != nil {
-			return err
+	for {
+		req.MemberID, req.GroupInstanceID, req.GenerationID = group.MemberID, group.InstanceID, group.Generation
+		if group.MemberID == "" {
+			req.GenerationID = -1 // not a member: the group must have none
 		}
-		for _, t := range msg.(*txnoffsetcommit.Response).Topics {
-			for _, r := range t.Partitions {
-				if e := kafkaErr(opCommit, inCommit, r.ErrorCode); e != nil {
-					p.log.coords.lost(groupKey, e)
-					return at(e, commitlog.TopicPartition{Topic: t.Name, Partition: r.Partition})
+		err := p.log.retry(ctx, opCommit, func(ctx context.Context) error {
+			msg, err := p.log.coords.call(ctx, p.control, groupKey, req)
+			if err != nil {
+				return err
+			}
+			for _, t := range msg.(*txnoffsetcommit.Response).Topics {
+				for _, r := range t.Partitions {
+					if e := kafkaErr(opCommit, inCommit, r.ErrorCode); e != nil {
+						p.log.coords.lost(groupKey, e)
+						return at(e, commitlog.TopicPartition{Topic: t.Name, Partition: r.Partition})
+					}
 				}
 			}
+			return nil
+		})
+		if code(err) != codeIllegalGeneration {
+			return named(err)
 		}
-		return nil
-	}))
+		// The group has gone on. If the member has too, it is still who may commit; if not, its identity tells.
+		if group, err = as.Current(ctx, group.Generation); err != nil {
+			return named(err)
+		}
+	}
 }
 
 // endTxn ends the transaction. Asking again after an answer was lost is harmless: the

@@ -42,6 +42,19 @@ func appendCompactString(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
+// appendCompactNullString writes an empty string as null.
+func appendCompactNullString(b []byte, s string) []byte {
+	if s == "" {
+		return append(b, 0)
+	}
+	return appendCompactString(b, s)
+}
+
+func appendCompactBytes(b, v []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(v))+1)
+	return append(b, v...)
+}
+
 // reader walks an answer. After the first field that is not all there, every field is zero
 // and err returns errShort.
 type wireReader struct {

@@ -1,0 +1,106 @@
+package kafkalog
+
+import (
+	"context"
+	"time"
+
+	"github.com/segmentio/kafka-go/protocol"
+
+	"github.com/wickerwork/wicker/exec/commitlog"
+)
+
+// beat sends heartbeats from the first answered JoinGroup until the member is closed. They wait for nothing: not for
+// a JoinGroup or SyncGroup that the coordinator holds, not for the owner (L6). Each goes in the latest generation
+// that is known.
+func (m *member) beat() {
+	wait, tries := m.cfg.HeartbeatInterval, 0
+	for sleep(m.ctx, wait) == nil {
+		wait = m.cfg.HeartbeatInterval
+		m.mu.Lock()
+		who := m.who
+		m.mu.Unlock()
+		if who == nil {
+			continue // a Join has to find a new place first
+		}
+		generation, _, lost := who.state()
+		if lost {
+			m.lose(who)
+			continue
+		}
+		if generation < 0 {
+			continue // the coordinator knows its name and no more
+		}
+		asked := time.Now()
+		err := m.beatOnce(who.id, generation)
+		if m.ctx.Err() != nil {
+			return
+		}
+		if !m.heard(who, generation, asked, err) {
+			if tries++; tries == 1 {
+				m.log.cfg.Logger.Warn("heartbeat", "group", m.cfg.Group, "member", who.id, "generation", generation, "error", err.Error())
+			}
+			wait = min(wait, backoff(tries, err))
+			continue
+		}
+		tries = 0
+	}
+}
+
+// heard takes in what a heartbeat was answered. It returns false if it was no answer.
+func (m *member) heard(who *identity, generation int32, asked time.Time, err error) bool {
+	logger := m.log.cfg.Logger.With("group", m.cfg.Group, "member", who.id, "generation", generation)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	current, _, _ := who.state()
+	switch code(err) {
+	case codeRebalanceInProgress:
+		who.answered(asked)
+		if m.who == who && current == generation {
+			m.notifyLocked()
+		}
+		return true
+	case codeIllegalGeneration:
+		// It was under way while a Join went on to a newer generation, or is ahead of that Join's answer. Only
+		// a static member that others went on without is told so otherwise: it has its place still.
+		who.answered(asked)
+		if m.who == who && current == generation && !m.joining {
+			logger.Warn("the group went on without this member", "error", err.Error())
+			m.notifyLocked()
+		}
+		return true
+	case codeUnknownMember, codeFencedInstance, codeGroupNotFound:
+		logger.Warn("membership lost", "error", err.Error())
+		m.loseLocked(who, err)
+		return true
+	}
+	if err == nil {
+		who.answered(asked)
+		return true
+	}
+	if classify(err) != commitlog.Retriable {
+		m.notifyLocked() // Join meets it too, and tells the owner
+	}
+	return false
+}
+
+// beatOnce sends a heartbeat. One that is not answered is given up for the next while the session lasts.
+func (m *member) beatOnce(id string, generation int32) error {
+	ctx, cancel := context.WithTimeout(m.ctx, min(m.log.cfg.RequestTimeout, max(m.cfg.SessionTimeout/3, minHeartbeatTimeout)))
+	defer cancel()
+	c, err := m.tell(ctx, protocol.Heartbeat, func(b []byte, clientID string) []byte {
+		return appendHeartbeat(b, clientID, m.cfg.Group, id, m.cfg.InstanceID, generation)
+	}, readHeartbeat)
+	if err != nil {
+		return wrap("heartbeat", err)
+	}
+	return m.refused("heartbeat", c)
+}
+
+// tell sends a request that the coordinator answers at once and returns the code that it answers.
+func (m *member) tell(ctx context.Context, key protocol.ApiKey, request func(b []byte, clientID string) []byte, read func(body []byte) (int16, error)) (c int16, err error) {
+	err = m.ask(ctx, m.beats, key, m.log.cfg.RequestTimeout, request, func(body []byte) error {
+		c, err = read(body)
+		return err
+	})
+	return c, err
+}
