@@ -46,10 +46,11 @@ func TestConformance(t *testing.T) {
 				Read: func(t testing.TB, tp commitlog.TopicPartition, n int) []commitlog.Record {
 					return readFrom(t, client, tp, n)
 				},
-				DeleteRecords: func(t testing.TB, tp commitlog.TopicPartition, before int64) { deleteRecords(t, b, tp, before) },
-				Compressions:  []string{"gzip", "snappy", "lz4", "zstd"},
-				Elapse:        time.Sleep,
-				Patience:      4 * time.Second,
+				DeleteRecords:  func(t testing.TB, tp commitlog.TopicPartition, before int64) { deleteRecords(t, b, tp, before) },
+				Compressions:   []string{"gzip", "snappy", "lz4", "zstd"},
+				Elapse:         time.Sleep,
+				SessionTimeout: 2 * time.Second,
+				Patience:       10 * time.Second,
 			}
 		})
 	})

@@ -58,11 +58,10 @@ type membership struct {
 	userData []byte
 	// joining: its Join waits for the next generation.
 	joining bool
-	// generation is the one it joined last, assigned what it was given in it, assignedIn the one of the last
-	// assignment; told says that its Join has returned one.
-	generation, assignedIn int32
-	assigned               []commitlog.TopicPartition
-	told                   bool
+	// generation is the one it joined last, assigned what it was given in it, told the one of the last assignment
+	// that its Join has returned, and claim what told was when it joined last. -1 is none.
+	generation, told, claim int32
+	assigned                []commitlog.TopicPartition
 	// expires is when the session ends; zero while heartbeats arrive.
 	expires time.Time
 }
@@ -117,7 +116,7 @@ func (g *group) validate(meta commitlog.GroupMetadata) code {
 // add makes a member of m.
 func (g *group) add(m *member) *membership {
 	g.c.memberSeq++
-	ms := &membership{seq: g.c.memberSeq, client: m, generation: -1, assignedIn: -1}
+	ms := &membership{seq: g.c.memberSeq, client: m, generation: -1, told: -1, claim: -1}
 	ms.id = memberID(m.cfg, ms.seq)
 	g.members[ms.id] = ms
 	if m.cfg.InstanceID != "" {
@@ -265,7 +264,7 @@ func (g *group) assign(generation int32, assignments map[string][]commitlog.Topi
 		return
 	}
 	for id, m := range g.members {
-		m.assigned, m.assignedIn = slices.Clone(assignments[id]), generation
+		m.assigned = slices.Clone(assignments[id])
 	}
 	g.phase = stable
 	g.fire()

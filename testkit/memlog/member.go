@@ -108,10 +108,13 @@ func (m *member) Join(ctx context.Context, owned []commitlog.TopicPartition, use
 	m.log.c.mu.Lock()
 	defer m.log.c.mu.Unlock()
 	a, err := m.join(ctx, owned, userData)
-	if err != nil && m.ms != nil && !m.closed && m.g.members[m.ms.id] == m.ms {
-		// Nothing sends heartbeats for it until it joins again.
-		m.ms.joining = false
-		m.g.startExpiry(m.ms)
+	if ms := m.ms; err != nil && ms != nil && !m.closed && m.g.members[ms.id] == ms {
+		ms.joining = false
+		if m.paused || ms.generation < 0 { // without a generation there are no heartbeats
+			m.g.startExpiry(ms)
+		} else if m.g.phase == preparing {
+			m.signal()
+		}
 	}
 	return a, err
 }
@@ -145,8 +148,8 @@ func (m *member) join(ctx context.Context, owned []commitlog.TopicPartition, use
 			case <-m.rebalanceCh:
 			default:
 			}
-			fresh := !ms.told
-			ms.told = true
+			fresh := ms.told < 0
+			ms.told = generation
 			ms.owned, ms.userData = owned, userData
 			return commitlog.Assignment{Partitions: slices.Clone(ms.assigned), GroupMetadata: ms.metadata(), Identity: ms, Fresh: fresh}, nil
 		}
@@ -200,7 +203,7 @@ func (m *member) enter(owned []commitlog.TopicPartition, userData []byte) error 
 		}
 		return nil // as on Kafka: a follower with nothing new gets what it has
 	}
-	ms.owned, ms.userData, ms.joining = owned, userData, true
+	ms.owned, ms.userData, ms.claim, ms.joining = owned, userData, ms.told, true
 	g.rebalance()
 	return nil
 }
@@ -226,7 +229,7 @@ func (m *member) lead(generation int32) error {
 	in := make([]commitlog.GroupMember, 0, len(members))
 	for _, x := range members {
 		in = append(in, commitlog.GroupMember{ID: x.id, InstanceID: x.client.cfg.InstanceID, Topics: slices.Clone(x.client.cfg.Topics),
-			Owned: slices.Clone(x.owned), Generation: x.assignedIn, UserData: slices.Clone(x.userData)})
+			Owned: slices.Clone(x.owned), Generation: x.claim, UserData: slices.Clone(x.userData)})
 	}
 	c := m.log.c
 	c.mu.Unlock()

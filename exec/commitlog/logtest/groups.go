@@ -35,6 +35,14 @@ type groupMember struct {
 	e    *env
 	mu   sync.Mutex
 	seen [][]commitlog.GroupMember // what its assignor was given
+	on   func(*groupMember)        // called by its assignor, if not nil
+}
+
+// hook has the member's assignor call f before it assigns; nil means nothing.
+func (m *groupMember) hook(f func(*groupMember)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.on = f
 }
 
 // member opens a member whose assignor deals partitions out in turn, to members by their
@@ -48,7 +56,7 @@ func (e *env) memberWith(l commitlog.Log, cfg commitlog.MemberConfig) *groupMemb
 	e.Helper()
 	m := &groupMember{e: e}
 	cfg.ClientID, cfg.Protocol = "logtest", "logtest"
-	cfg.RebalanceTimeout, cfg.HeartbeatInterval = 30*time.Second, 50*time.Millisecond
+	cfg.RebalanceTimeout, cfg.HeartbeatInterval = cmp.Or(cfg.RebalanceTimeout, 30*time.Second), 50*time.Millisecond
 	described, err := e.Log.Topics(e.ctx, cfg.Topics...)
 	require.NoError(e, err)
 	require.Len(e, described, len(cfg.Topics))
@@ -56,7 +64,11 @@ func (e *env) memberWith(l commitlog.Log, cfg commitlog.MemberConfig) *groupMemb
 		cfg.Assign = func(members []commitlog.GroupMember) (map[string][]commitlog.TopicPartition, error) {
 			m.mu.Lock()
 			m.seen = append(m.seen, members)
+			on := m.on
 			m.mu.Unlock()
+			if on != nil {
+				on(m)
+			}
 			sorted := slices.Clone(members)
 			slices.SortFunc(sorted, func(a, b commitlog.GroupMember) int {
 				return cmp.Or(cmp.Compare(a.InstanceID, b.InstanceID), cmp.Compare(a.ID, b.ID))

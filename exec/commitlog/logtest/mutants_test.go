@@ -117,6 +117,20 @@ func mutants() []mutant {
 			}}},
 		{"generationsStay", "Groups/GenerationsRise", hooks{
 			join: func(a *commitlog.Assignment, _ int) { a.Generation = 1 }}},
+		{"neverFresh", "Membership/FreshOnce", hooks{
+			join: func(a *commitlog.Assignment, _ int) { a.Fresh = false }}},
+		{"alwaysFresh", "Membership/CancelledJoinKeepsThePlace", hooks{
+			join: func(a *commitlog.Assignment, _ int) { a.Fresh = true }}},
+		{"identityOfOneGeneration", "Membership/GenerationIsAwaited", hooks{
+			join: func(a *commitlog.Assignment, _ int) { a.Identity = a.GroupMetadata }}},
+		{"keepsTheFirstGeneration", "Membership/TakesTheNextGeneration", hooks{
+			commit: func(ctx context.Context, p commitlog.Producer, offsets map[commitlog.TopicPartition]int64, as commitlog.Identity) (map[commitlog.TopicPartition]int64, error) {
+				group, err := as.Current(ctx, commitlog.AnyGeneration)
+				if err != nil {
+					return nil, err
+				}
+				return p.Commit(ctx, offsets, group)
+			}}},
 		{"leavesSilently", "Groups/LeaveRebalances", hooks{
 			leave: func(bool) bool { return false }}},
 		{"createsWhatIsAskedFor", "Topics/MissingAreAbsent", hooks{

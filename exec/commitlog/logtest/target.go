@@ -61,6 +61,7 @@ func Run(t *testing.T, open func(t *testing.T) Target) {
 		{"Fencing", fencingCases},
 		{"Offsets", offsetCases},
 		{"Groups", groupCases},
+		{"Membership", membershipCases},
 		{"Topics", topicCases},
 		{"Life", lifeCases},
 		{"Interleaving", interleavingCases},
