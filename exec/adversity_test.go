@@ -94,7 +94,7 @@ func TestE11AFunctionThatBlocksEndsRunWithErrDrainTimeout(t *testing.T) {
 					return v
 				})
 				b.put(0, "k", "1", "k", "stuck")
-				b.put(1, "k1", "2")
+				b.put(1, "k1", "2", "k1", "stuck") // whichever task moves is stuck
 				s := b.run(plan, memlog.Faults{}, func(c *exec.Config) { c.DrainTimeout = 3 * time.Second })
 				<-called
 				synctest.Wait()
@@ -107,18 +107,18 @@ func TestE11AFunctionThatBlocksEndsRunWithErrDrainTimeout(t *testing.T) {
 				}
 				err := <-s.end
 				require.ErrorIs(t, err, exec.ErrDrainTimeout)
-				require.ErrorContains(t, err, "app-in-0")
-				require.Less(t, time.Since(begin), 10*time.Second)
+				require.ErrorContains(t, err, "task app-in-")
+				require.LessOrEqual(t, time.Since(begin), 4*time.Second)
 				close(release) // it comes back when all is over
 				synctest.Wait()
 				if other == nil {
 					require.Empty(t, b.texts("out", 0))
-					require.Equal(t, []string{"k1=2"}, b.texts("out", 1))
+					require.Empty(t, b.texts("out", 1))
 					other = b.run(b.mapping(func(v string) string { return v }), memlog.Faults{})
 				}
 				other.idle().drain()
 				require.Equal(t, []string{"k=1", "k=stuck"}, b.texts("out", 0))
-				require.Equal(t, []string{"k1=2"}, b.texts("out", 1))
+				require.Equal(t, []string{"k1=2", "k1=stuck"}, b.texts("out", 1))
 			})
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/exec/kafkalog"
@@ -35,7 +34,7 @@ type App struct {
 		sync.Mutex
 		stats  Stats
 		askers map[string]*ops.Asker
-		tasks  []*task
+		tasks  map[*task]struct{}
 	}
 }
 
@@ -60,6 +59,7 @@ func New(plan *topology.Plan, cfg Config) (*App, error) {
 	a.pool = commitlog.NewPool(a.batchBytes + 4096)
 	a.mu.stats = newStats()
 	a.mu.askers = map[string]*ops.Asker{}
+	a.mu.tasks = map[*task]struct{}{}
 	a.taskCount.Store(1)
 	return a, nil
 }
@@ -94,7 +94,7 @@ func (a *App) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.mu.stats.clone()
-	for _, t := range a.mu.tasks {
+	for t := range a.mu.tasks {
 		switch taskState(t.at.Load()) {
 		case fencing, restoring:
 			s.Restoring++
@@ -167,79 +167,5 @@ func (a *App) asker(name string, concurrency int) *ops.Asker {
 	return k
 }
 
-// startTasks starts the tasks whose inputs are all assigned.
-func (a *App) startTasks(as commitlog.Assignment, failed chan<- *task) []*task {
-	assigned := map[commitlog.TopicPartition]bool{}
-	for _, tp := range as.Partitions {
-		assigned[tp] = true
-	}
-	var tasks []*task
-	for _, spec := range a.tasks {
-		mine := len(spec.inputs) > 0
-		for _, tp := range spec.inputs {
-			mine = mine && assigned[tp]
-		}
-		if mine {
-			tasks = append(tasks, newTask(a, spec.sub, spec.partition, as.Identity))
-		}
-	}
-	a.taskCount.Store(int32(max(1, len(tasks))))
-	a.mu.Lock()
-	a.mu.tasks = tasks
-	a.mu.stats.Rebalances++
-	a.mu.Unlock()
-	for _, t := range tasks {
-		go func() {
-			defer func() { // also when a function ends the goroutine
-				if t.err != nil {
-					failed <- t
-				}
-			}()
-			t.run()
-		}()
-	}
-	return tasks
-}
-
-// stopTasks lets the tasks finish in order, and after DrainTimeout not in order. One that has not
-// ended after as long again is in a function that does not return, and is left to itself.
-// It returns the tasks' errors joined.
-func (a *App) stopTasks(tasks []*task) error {
-	for _, t := range tasks {
-		t.stop()
-	}
-	var errs []error
-	late := 0
-	timer := time.NewTimer(a.cfg.DrainTimeout)
-	defer timer.Stop()
-	for i := 0; i < len(tasks); {
-		t := tasks[i]
-		select {
-		case <-t.done:
-			if t.err != nil {
-				errs = append(errs, t.err)
-			}
-			i++
-			continue
-		default:
-		}
-		select {
-		case <-t.done:
-		case <-timer.C:
-			if late++; late > 1 {
-				errs = append(errs, ErrDrainTimeout) // see pickFatal
-				i++
-				timer.Reset(0)
-				continue
-			}
-			for _, t := range tasks {
-				t.cancel(ErrDrainTimeout)
-			}
-			timer.Reset(a.cfg.DrainTimeout + time.Second)
-		}
-	}
-	a.mu.Lock()
-	a.mu.tasks = nil
-	a.mu.Unlock()
-	return errors.Join(errs...)
-}
+// stateShare is the bytes of state that one of this process's tasks may keep in memory.
+func (a *App) stateShare() int64 { return a.cfg.StateMemory / int64(a.taskCount.Load()) }

@@ -49,6 +49,7 @@ func (t *task) closeTransaction(now time.Time) error {
 	if err := t.out.flush(); err != nil { // C1
 		return err
 	}
+	t.state.limit = t.app.stateShare()
 	stamp := now.UnixMilli()
 	err := t.state.seal(func(st *store, key, value []byte) error { // C2
 		if st.changelog == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
@@ -12,20 +13,89 @@ import (
 // protocol is the name under which members of a group agree on the assignor.
 const protocol = "wicker-tasks"
 
-// maxSetbacks is how often in a row tasks may come to nothing, fenced or aborted without
-// a commit in between, before Run gives up.
+// maxSetbacks is how often in a row a task may come to nothing, fenced or aborted without
+// a commit in between, or a Join may fail, before Run gives up.
 const maxSetbacks = 12
 
 // checkInterval is how often the partition counts of the plan's topics are looked at, and
-// checkTimeout how long that may keep the group's goroutine.
+// checkTimeout how long that may take.
 const (
 	checkInterval = 30 * time.Second
 	checkTimeout  = 2 * time.Second
 )
 
-// runGroup is the membership's life: join, run what is assigned, stop all of it when the
-// group rebalances or a task was fenced, join again.
-func (a *App) runGroup(ctx context.Context) (err error) {
+// group is this process's membership of the consumer group and the tasks it has by it. It
+// belongs to the goroutine of Run, which waits for nothing but what has happened: joining,
+// restoring, draining and closing run beside it.
+//
+// A rebalance stops only what moves (E8, KIP-429). Everybody joins again while going on with their
+// tasks, and says which they hold. The leader never gives a task to one member while another holds it:
+// the holder is assigned what it has without that task, gives it up, and joins again without it; in
+// that round the task goes to its new owner. A task that was fenced is given up too and comes back, if at
+// all, with the next assignment; one that failed otherwise starts again where it is.
+type group struct {
+	app    *App
+	log    *slog.Logger
+	member commitlog.Member
+	slots  []*slot // as App.tasks
+	// identity is the membership's.
+	identity commitlog.Identity
+	// events tells what became of tasks; it has room for all that can come after nobody listens any more.
+	events chan event
+	// joined delivers the outcome of the Join under way, which cancelJoin ends; cancelJoin is nil if there is none.
+	joined     chan joined
+	cancelJoin context.CancelFunc
+	// wanted says that a Join is due, not before joinAt; setbacks counts those that failed in a row.
+	wanted   bool
+	joinAt   time.Time
+	setbacks int
+}
+
+// slot is what a task of the plan is to this process.
+type slot struct {
+	spec taskSpec
+	// assigned: it is this process's by the last assignment.
+	assigned bool
+	// claimed: the last Join said so.
+	claimed bool
+	// task is the one that has not ended, nil if there is none.
+	task *task
+	// held: task may still commit something.
+	held bool
+	// stopping: task was asked to end. If in order, cut ends it without order after a while, and late says that it has
+	// not ended.
+	stopping  bool
+	cut, late *time.Timer
+	// due: a task is to start, not before startAt; setbacks counts those in a row that came to nothing.
+	due      bool
+	startAt  time.Time
+	setbacks int
+}
+
+type event struct {
+	slot *slot
+	task *task
+	kind eventKind
+}
+
+type eventKind int8
+
+const (
+	released eventKind = iota // it can commit nothing more: another process may have it
+	over                      // nothing of it is left
+	overdue                   // it was asked to end a DrainTimeout ago
+)
+
+type joined struct {
+	as  commitlog.Assignment
+	err error
+}
+
+// errLost is why tasks end whose membership is another's.
+var errLost = &commitlog.Error{Op: "process", Partition: -1, Class: commitlog.Fenced, Err: errors.New("the membership of the group was lost")}
+
+// runGroup is the membership's life, from the first Join to the end of the last task.
+func (a *App) runGroup(ctx context.Context) error {
 	member, err := a.log.OpenMember(ctx, commitlog.MemberConfig{
 		Group: a.plan.Name(), InstanceID: a.cfg.InstanceID, ClientID: a.cfg.ClientID, Protocol: protocol,
 		Topics: a.subscription(), SessionTimeout: a.cfg.SessionTimeout, RebalanceTimeout: a.cfg.RebalanceTimeout,
@@ -34,116 +104,327 @@ func (a *App) runGroup(ctx context.Context) (err error) {
 	if err != nil {
 		return ended(ctx, err)
 	}
-	defer func() {
-		leave := a.cfg.InstanceID == "" && !a.cfg.StayInGroup
-		cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.DrainTimeout)
-		defer cancel()
-		if cerr := member.Close(cctx, leave); cerr != nil {
-			a.cfg.Logger.Warn("leave group", "error", cerr.Error())
-		}
-	}()
-	var owned []commitlog.TopicPartition
-	check := a.cfg.Clock.NewTimer(checkInterval)
+	g := &group{app: a, log: a.cfg.Logger, member: member, joined: make(chan joined, 1), events: make(chan event, 4*len(a.tasks)+1)}
+	for _, spec := range a.tasks {
+		g.slots = append(g.slots, &slot{spec: spec})
+	}
+	return g.shutdown(g.run(ctx))
+}
+
+// run runs until ctx ends, which is no error, or something has happened that ends the run.
+func (g *group) run(ctx context.Context) error {
+	check := g.app.cfg.Clock.NewTimer(checkInterval)
 	defer check.Stop()
-	for setbacks := 0; ; {
-		as, err := member.Join(ctx, owned, nil)
+	checked := make(chan error, 1)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	g.want(0)
+	for {
+		if wait := g.begin(ctx); wait >= 0 {
+			timer.Reset(wait)
+		}
+		var err error
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-g.member.Rebalance():
+			g.log.Info("rebalance")
+			g.want(0)
+		case j := <-g.joined:
+			g.cancelJoin()
+			g.cancelJoin = nil
+			err = g.apply(j)
+		case e := <-g.events:
+			err = g.take(e)
+		case <-check.C():
+			go func() { checked <- g.app.checkTopics(ctx) }()
+		case err = <-checked:
+			check.Reset(checkInterval)
+		case <-timer.C:
+		}
 		if err != nil {
-			if commitlog.ClassOf(err) != commitlog.Retriable || setbacks >= maxSetbacks {
-				return ended(ctx, err)
+			return ended(ctx, err)
+		}
+	}
+}
+
+// want has the group joined again, in d.
+func (g *group) want(d time.Duration) {
+	at := time.Now().Add(d)
+	if !g.wanted || at.Before(g.joinAt) {
+		g.wanted, g.joinAt = true, at
+	}
+}
+
+// begin begins what is due and returns how long it is until the next thing is, -1 if there is none.
+func (g *group) begin(ctx context.Context) time.Duration {
+	now := time.Now()
+	next := time.Duration(-1)
+	due := func(at time.Time) bool {
+		d := at.Sub(now)
+		if d > 0 && (next < 0 || d < next) {
+			next = d
+		}
+		return d <= 0
+	}
+	for _, s := range g.slots {
+		if s.due && s.task == nil && due(s.startAt) {
+			g.start(s)
+		}
+	}
+	if g.wanted && g.cancelJoin == nil && due(g.joinAt) {
+		g.join(ctx)
+	}
+	return next
+}
+
+// join joins again, beside everything else.
+func (g *group) join(ctx context.Context) {
+	g.wanted = false
+	var owned []commitlog.TopicPartition
+	for _, s := range g.slots {
+		if s.claimed = s.held || s.assigned; s.claimed {
+			owned = append(owned, s.spec.inputs...)
+		}
+	}
+	ctx, g.cancelJoin = context.WithCancel(ctx)
+	go func() {
+		as, err := g.member.Join(ctx, owned, g.app.userData())
+		g.joined <- joined{as, err}
+	}()
+}
+
+// apply takes the outcome of a Join.
+func (g *group) apply(j joined) error {
+	if j.err != nil {
+		if commitlog.ClassOf(j.err) != commitlog.Retriable || g.setbacks >= maxSetbacks {
+			return j.err
+		}
+		g.setbacks++
+		g.log.Warn("join again", "cause", j.err.Error(), "setbacks", g.setbacks)
+		g.want(backOff(g.setbacks))
+		return nil
+	}
+	g.setbacks = 0
+	if j.as.Fresh {
+		for _, s := range g.slots {
+			if s.task != nil {
+				s.task.cancel(errLost)
+				s.stopping = true
 			}
-			setbacks++
-			a.cfg.Logger.Warn("join again", "cause", err.Error(), "setbacks", setbacks)
-			if !backOff(ctx, setbacks) {
-				return nil
+		}
+	}
+	g.identity = j.as.Identity
+	mine := map[commitlog.TopicPartition]bool{}
+	for _, tp := range j.as.Partitions {
+		mine[tp] = true
+	}
+	assigned, started, revoked := 0, 0, 0
+	for _, s := range g.slots {
+		s.assigned = len(s.spec.inputs) > 0
+		for _, tp := range s.spec.inputs {
+			s.assigned = s.assigned && mine[tp]
+		}
+		switch {
+		case s.assigned:
+			assigned++
+			if s.task == nil || s.stopping {
+				started++
+				s.due = true // not before startAt, and not before the one before has ended
+			}
+		default:
+			s.due = false
+			if s.task != nil && !s.stopping {
+				revoked++
+				g.stop(s)
+			}
+		}
+	}
+	g.app.taskCount.Store(int32(max(1, assigned)))
+	g.app.mu.Lock()
+	g.app.mu.stats.Rebalances++
+	g.app.mu.Unlock()
+	g.log.Info("assigned", "generation", j.as.Generation, "tasks", assigned, "started", started, "revoked", revoked)
+	g.giveUp()
+	return nil
+}
+
+// giveUp joins again when the tasks that are not this process's any more have been given up, all of
+// them, so that their new owners need one rebalance and not one for each.
+func (g *group) giveUp() {
+	stale := false
+	for _, s := range g.slots {
+		if s.held && !s.assigned {
+			return
+		}
+		stale = stale || s.claimed && !s.assigned
+	}
+	if stale {
+		g.want(0)
+	}
+}
+
+// start starts a task.
+func (g *group) start(s *slot) {
+	t := newTask(g.app, s.spec.sub, s.spec.partition, g.identity)
+	s.task, s.held, s.stopping, s.due = t, true, false, false
+	a := g.app
+	a.mu.Lock()
+	a.mu.tasks[t] = struct{}{}
+	a.mu.Unlock()
+	t.released = func() { g.events <- event{s, t, released} }
+	go func() {
+		defer func() { g.events <- event{s, t, over} }() // also when a function ends the goroutine
+		t.run()
+	}()
+}
+
+// stop asks a task to end in order, within DrainTimeout.
+func (g *group) stop(s *slot) {
+	t := s.task
+	s.stopping = true
+	t.stop()
+	drain := g.app.cfg.DrainTimeout
+	s.cut = time.AfterFunc(drain/2, func() { t.cancel(ErrDrainTimeout) })
+	s.late = time.AfterFunc(drain, func() { g.events <- event{s, t, overdue} })
+}
+
+// take notes what became of a task. An error ends the run.
+func (g *group) take(e event) error {
+	s, t := e.slot, e.task
+	if s.task != t {
+		return nil
+	}
+	switch e.kind {
+	case overdue:
+		return fmt.Errorf("task %s is in a function that does not return: %w", t.id, ErrDrainTimeout)
+	case released:
+		s.held = false
+		g.giveUp()
+		return nil
+	}
+	a := g.app
+	a.mu.Lock()
+	delete(a.mu.tasks, t)
+	a.mu.Unlock()
+	if s.cut != nil {
+		s.cut.Stop()
+		s.late.Stop()
+	}
+	s.task, s.held, s.cut, s.late = nil, false, nil, nil
+	defer g.giveUp()
+	if t.commits > 0 {
+		s.setbacks = 0
+	}
+	if t.err == nil || errors.Is(t.err, ErrDrainTimeout) {
+		return nil
+	}
+	if fatal(t.err) {
+		return t.err
+	}
+	if s.setbacks++; s.setbacks > maxSetbacks {
+		return t.err
+	}
+	pause := backOff(s.setbacks)
+	g.log.Warn("task starts again", "task", t.id, "cause", t.err.Error(), "setbacks", s.setbacks)
+	s.startAt = time.Now().Add(pause)
+	switch {
+	case !s.assigned || s.due: // it is another's by now, or ours anew
+	case commitlog.ClassOf(t.err) == commitlog.Fenced:
+		s.assigned = false
+		g.want(pause)
+	default:
+		s.due = true
+	}
+	return nil
+}
+
+// shutdown ends all tasks in order, leaves the group as soon as none of them can commit any more, and returns
+// within DrainTimeout: cause, or what kept a task from ending in order.
+func (g *group) shutdown(cause error) error {
+	drain := g.app.cfg.DrainTimeout
+	timer := time.NewTimer(drain / 8 * 7)
+	defer timer.Stop()
+	if g.cancelJoin != nil {
+		g.cancelJoin()
+	}
+	left := func() (tasks, held int) {
+		for _, s := range g.slots {
+			if s.task != nil {
+				tasks++
+			}
+			if s.held {
+				held++
+			}
+		}
+		return tasks, held
+	}
+	for _, s := range g.slots {
+		if s.task != nil && !s.stopping {
+			g.stop(s)
+		}
+	}
+	gone := false
+	for {
+		tasks, held := left()
+		if held == 0 && !gone {
+			gone = true
+			g.leave()
+		}
+		if tasks == 0 {
+			break
+		}
+		select {
+		case e := <-g.events:
+			if err := g.end(e); cause == nil {
+				cause = err
 			}
 			continue
+		case <-timer.C:
 		}
-		a.cfg.Logger.Info("assigned", "generation", as.Generation, "partitions", len(as.Partitions))
-		owned = as.Partitions
-		before := a.Stats().Commits
-		failed := make(chan *task, len(a.tasks))
-		tasks := a.startTasks(as, failed)
-		var first *task
-		var changed error
-		for waiting := true; waiting; {
-			waiting = false
-			select {
-			case <-ctx.Done():
-			case <-member.Rebalance():
-				a.cfg.Logger.Info("rebalance", "generation", as.Generation)
-			case first = <-failed:
-			case <-check.C():
-				changed = a.checkTopics(ctx)
-				check.Reset(checkInterval)
-				waiting = changed == nil
+		for _, s := range g.slots {
+			if s.task != nil && cause == nil {
+				cause = fmt.Errorf("task %s is in a function that does not return: %w", s.task.id, ErrDrainTimeout)
 			}
 		}
-		err = a.stopTasks(tasks)
-		if fatal := pickFatal(first, tasks); fatal != nil {
-			return fatal
-		}
-		if changed != nil {
-			return changed
-		}
-		if ctx.Err() != nil {
-			if errors.Is(err, ErrDrainTimeout) {
-				return err
-			}
-			return nil
-		}
-		if err == nil || a.Stats().Commits > before {
-			setbacks = 0
-			if err == nil {
-				continue
-			}
-		}
-		setbacks++
-		a.cfg.Logger.Warn("tasks start again", "cause", err.Error(), "setbacks", setbacks)
-		if setbacks > maxSetbacks {
-			return err
-		}
-		if !backOff(ctx, setbacks) {
-			return nil
-		}
+		break
+	}
+	if !gone {
+		g.leave()
+	}
+	return cause
+}
+
+// end notes what became of a task while everything ends.
+func (g *group) end(e event) error {
+	err := g.take(e)
+	if err == nil && e.kind == over && errors.Is(e.task.err, ErrDrainTimeout) {
+		return e.task.err
+	}
+	return err
+}
+
+// leave ends the membership.
+func (g *group) leave() {
+	cfg := &g.app.cfg
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.app.ctx), cfg.DrainTimeout/8)
+	defer cancel()
+	if err := g.member.Close(ctx, cfg.InstanceID == "" && !cfg.StayInGroup); err != nil {
+		cfg.Logger.Warn("leave group", "error", err.Error())
+	}
+	if g.cancelJoin != nil {
+		<-g.joined
+		g.cancelJoin = nil
 	}
 }
 
-// backOff waits before tasks start again, and returns false if ctx ends.
-func backOff(ctx context.Context, setbacks int) bool {
-	select {
-	case <-time.After(min(5*time.Second, 50*time.Millisecond<<setbacks)):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// pickFatal returns the error that ends the run, nil if all that happened to the tasks is
-// mended by joining again. The task that failed first comes first. A task that has not ended has its
-// store still, so that it cannot start again.
-func pickFatal(first *task, tasks []*task) error {
-	if first != nil && fatal(first.err) {
-		return first.err
-	}
-	var stuck error
-	for _, t := range tasks {
-		select {
-		case <-t.done:
-			if t.err != nil && fatal(t.err) {
-				return t.err
-			}
-		default: // stuck in a user's function: err is not ours to read
-			stuck = fmt.Errorf("task %s is in a function that does not return: %w", t.id, ErrDrainTimeout)
-		}
-	}
-	return stuck
+// backOff is how long to wait after so many setbacks in a row.
+func backOff(setbacks int) time.Duration {
+	return min(5*time.Second, 50*time.Millisecond<<min(setbacks, 10))
 }
 
 // fatal says whether an error of a task ends the run.
 func fatal(err error) bool {
-	if errors.Is(err, ErrDrainTimeout) {
-		return false
-	}
 	if _, ok := errors.AsType[*RecordError](err); ok {
 		e, ok := errors.AsType[*commitlog.Error](err)
 		return !ok || e.Class == commitlog.Fatal

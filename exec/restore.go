@@ -15,7 +15,7 @@ const restoreBatch = 1 << 20
 // restore opens the task's store and brings it to the end of its changelogs: the ends are
 // captured here, after the fence, so that all that earlier owners committed lies before them (E5).
 func (t *task) restore() error {
-	limit := t.app.cfg.StateMemory / int64(t.app.taskCount.Load())
+	limit := t.app.stateShare()
 	if len(t.sub.Stores) == 0 {
 		t.state = newState(nil, nil, limit)
 		return nil

@@ -58,10 +58,12 @@ type task struct {
 	ctx, starting context.Context
 	cancel        context.CancelCauseFunc
 	cancelStart   context.CancelFunc
-	// drain is closed by the app to ask for an orderly end, done by the task when nothing of it is left.
-	drain, done chan struct{}
-	err         error        // set before done is closed
-	at          atomic.Int32 // taskState: written by the task, read by anyone
+	// drain is closed by the group to ask for an orderly end. released is called by the task when it can commit
+	// nothing any more; what is left to do then, closing its store, is nobody else's business.
+	drain    chan struct{}
+	released func()
+	err      error        // why it ended; read by the group when run has returned
+	at       atomic.Int32 // taskState: written by the task, read by anyone
 
 	identity commitlog.Identity
 	producer commitlog.Producer
@@ -100,7 +102,7 @@ func taskID(app, sub string, partition int32) string {
 
 func newTask(app *App, sub *topology.Subtopology, partition int32, identity commitlog.Identity) *task {
 	t := &task{app: app, sub: sub, partition: partition, id: taskID(app.plan.Name(), sub.Name, partition), identity: identity,
-		drain: make(chan struct{}), done: make(chan struct{})}
+		drain: make(chan struct{})}
 	t.log = app.cfg.Logger.With("task", t.id)
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(app.ctx))
 	t.starting, t.cancelStart = context.WithCancel(t.ctx)
@@ -134,7 +136,6 @@ func (t *task) run() {
 		t.err = t.close(err)
 		t.publish()
 		t.cancel(nil)
-		close(t.done)
 	}()
 	serr := t.start()
 	t.cancelStart()
@@ -159,7 +160,7 @@ func (t *task) drained() bool {
 	}
 }
 
-// stop asks the task to end in order: one that still starts ends at once. The app calls it once.
+// stop asks the task to end in order: one that still starts ends at once. The group calls it once.
 func (t *task) stop() {
 	close(t.drain)
 	t.cancelStart()
@@ -309,8 +310,6 @@ func readerEnded(r commitlog.Reader) error {
 // close gives everything up. Without an error, or when drained, what was processed is
 // committed first; with one, what is open is aborted. It returns the error that the task ended with.
 func (t *task) close(err error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), t.app.cfg.DrainTimeout)
-	defer cancel()
 	if taskState(t.at.Load()) == running && err == nil {
 		t.become(draining)
 		if t.opened.IsZero() && t.in.moved() {
@@ -321,45 +320,13 @@ func (t *task) close(err error) error {
 	if err != nil {
 		t.dropHeld()
 	}
-	if t.inflight != nil { // a transaction that was closed in order may still commit
-		select {
-		case r := <-t.inflight:
-			if cerr := t.committed(r); cerr != nil && err == nil {
-				err = cerr
-			}
-		case <-ctx.Done():
-		case <-t.ctx.Done():
-		}
-		if t.inflight != nil && err == nil {
-			err = ErrDrainTimeout
-		}
-	}
+	err = t.settle(err)
 	if err != nil && errors.Is(context.Cause(t.ctx), ErrDrainTimeout) {
 		err = ErrDrainTimeout // whatever was cut short by it
 	}
 	t.cancel(err) // ends a commit, and calls of Memo that nobody waits for any more
-	var errs []error
-	if t.producer != nil {
-		// An abort has time of its own, since what is left open hides what others write behind it
-		// until the transaction's timeout.
-		actx, acancel := context.WithTimeout(context.WithoutCancel(t.ctx), t.app.cfg.DrainTimeout/2)
-		defer acancel()
-		if t.inflight != nil {
-			select {
-			case r := <-t.inflight:
-				if cerr := t.committed(r); cerr != nil {
-					t.log.Debug("commit", "error", cerr.Error())
-				}
-			case <-actx.Done():
-			}
-		}
-		if err != nil && t.inflight == nil && commitlog.ClassOf(err) != commitlog.Fenced {
-			if aerr := t.producer.Abort(actx); aerr != nil {
-				t.log.Warn("abort", "error", aerr.Error())
-			}
-		}
-		errs = append(errs, t.producer.Close())
-	}
+	errs := []error{t.closeProducer(err)}
+	t.released()
 	t.out.discard()
 	t.changelog.discard()
 	if t.reader != nil {
@@ -384,4 +351,50 @@ func (t *task) close(err error) error {
 	}
 	t.become(closed)
 	return nil
+}
+
+// settle waits for the transaction in flight: one that was closed in order may still commit.
+func (t *task) settle(err error) error {
+	if t.inflight == nil {
+		return err
+	}
+	late := time.NewTimer(t.app.cfg.DrainTimeout / 2)
+	defer late.Stop()
+	select {
+	case r := <-t.inflight:
+		if cerr := t.committed(r); cerr != nil && err == nil {
+			err = cerr
+		}
+	case <-late.C:
+	case <-t.ctx.Done():
+	}
+	if t.inflight != nil && err == nil {
+		err = ErrDrainTimeout
+	}
+	return err
+}
+
+// closeProducer gives up the producer, and with an error aborts what is open first. That has time of its own: what is
+// left open hides what others write behind it until the transaction's timeout.
+func (t *task) closeProducer(err error) error {
+	if t.producer == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), t.app.cfg.DrainTimeout/4)
+	defer cancel()
+	if t.inflight != nil {
+		select {
+		case r := <-t.inflight:
+			if cerr := t.committed(r); cerr != nil {
+				t.log.Debug("commit", "error", cerr.Error())
+			}
+		case <-ctx.Done():
+		}
+	}
+	if err != nil && t.inflight == nil {
+		if aerr := t.producer.Abort(ctx); aerr != nil && commitlog.ClassOf(aerr) != commitlog.Fenced {
+			t.log.Warn("abort", "error", aerr.Error())
+		}
+	}
+	return t.producer.Close()
 }
