@@ -38,7 +38,7 @@ func (c Class) String() string {
 
 // Sentinels that an Error wraps where a caller branches on them.
 var (
-	// ErrOffsetOutOfRange: the wanted offset is no longer, or not yet, in the log.
+	// ErrOffsetOutOfRange: the wanted offset is no longer, or not yet, in the log. See RangeError.
 	ErrOffsetOutOfRange = errors.New("offset out of range")
 	// ErrUnreachable: no broker answered.
 	ErrUnreachable = errors.New("no broker answered")
@@ -47,6 +47,25 @@ var (
 	// ErrClosed: the log, reader, producer or member was closed.
 	ErrClosed = errors.New("closed")
 )
+
+// RangeError is the cause of an error that wraps ErrOffsetOutOfRange: what was wanted, and what the log holds.
+type RangeError struct {
+	// Offset is the one that was wanted.
+	Offset int64
+	// Start is the first offset in the log and End the high watermark. Both are -1 if the log could not be asked.
+	Start, End int64
+}
+
+// Error returns one sentence with the offsets.
+func (e *RangeError) Error() string {
+	if e.Start < 0 {
+		return fmt.Sprintf("%v: want offset %d", ErrOffsetOutOfRange, e.Offset)
+	}
+	return fmt.Sprintf("%v: want offset %d, the log holds %d to %d", ErrOffsetOutOfRange, e.Offset, e.Start, e.End)
+}
+
+// Unwrap returns ErrOffsetOutOfRange.
+func (e *RangeError) Unwrap() error { return ErrOffsetOutOfRange }
 
 // Error is an error met at the log. It holds no record content.
 type Error struct {

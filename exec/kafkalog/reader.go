@@ -414,9 +414,9 @@ func (r *reader) explain(part *readPart, want int64) {
 	lo, hi := start[part.tp], end[part.tp]
 	switch {
 	case err != nil:
-		e.Err = fmt.Errorf("%w: want offset %d", commitlog.ErrOffsetOutOfRange, want)
+		e.Err = &commitlog.RangeError{Offset: want, Start: -1, End: -1}
 	case want < lo || want > hi:
-		e.Err = fmt.Errorf("%w: want offset %d, the log holds %d to %d", commitlog.ErrOffsetOutOfRange, want, lo, hi)
+		e.Err = &commitlog.RangeError{Offset: want, Start: lo, End: hi}
 	default:
 		e.Class = commitlog.Retriable
 		e.Err = commitlog.ErrOffsetOutOfRange

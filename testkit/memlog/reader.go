@@ -2,7 +2,6 @@ package memlog
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -172,7 +171,7 @@ func (r *reader) next() (commitlog.Chunk, bool, error) {
 		}
 		if rp.position < p.start || rp.position > p.end {
 			return commitlog.Chunk{}, false, kafkaError("fetch", p.TopicPartition, offsetOutOfRange,
-				fmt.Errorf("%w: %d is not in %d to %d", commitlog.ErrOffsetOutOfRange, rp.position, p.start, p.end))
+				&commitlog.RangeError{Offset: rp.position, Start: p.start, End: p.end})
 		}
 		if chunk, ok := p.read(rp.position, r.cfg.Isolation, r.chunk); ok {
 			rp.position = chunk.Next

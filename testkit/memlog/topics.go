@@ -310,7 +310,7 @@ func (c *cluster) truncate(tp commitlog.TopicPartition, before int64) (start int
 	}
 	if before < 0 || before > p.end {
 		return 0, kafkaError("delete records", tp, offsetOutOfRange,
-			fmt.Errorf("%w: before %d, log ends at %d", commitlog.ErrOffsetOutOfRange, before, p.end))
+			&commitlog.RangeError{Offset: before, Start: p.start, End: p.end})
 	}
 	p.start = max(p.start, before)
 	p.batches = slices.Clone(p.batches[p.find(p.start):])

@@ -127,6 +127,16 @@ func beyondEnd(e *env) {
 	require.ErrorIs(e, err, commitlog.ErrOffsetOutOfRange)
 	e.requireClass(commitlog.Fatal, err)
 	require.ErrorContains(e, err, tp.Topic)
+	e.requireRange(err, commitlog.RangeError{Offset: 1000, Start: 0, End: 3})
+}
+
+// requireRange requires that an error tells what was wanted and what there is.
+func (e *env) requireRange(err error, want commitlog.RangeError) {
+	e.Helper()
+	var re *commitlog.RangeError
+	require.ErrorAs(e, err, &re)
+	require.Equal(e, want, *re)
+	require.ErrorIs(e, err, commitlog.ErrOffsetOutOfRange)
 }
 
 // L7: likewise an offset that is no longer there.
@@ -138,7 +148,7 @@ func deletedRecords(e *env) {
 	start, err := e.Log.StartOffsets(e.ctx, []commitlog.TopicPartition{tp})
 	require.NoError(e, err)
 	require.Equal(e, int64(4), start[tp])
-	require.ErrorIs(e, e.readError(tp, 3), commitlog.ErrOffsetOutOfRange)
+	e.requireRange(e.readError(tp, 3), commitlog.RangeError{Offset: 3, Start: 4, End: 10})
 	s := e.streamWith(commitlog.ReaderConfig{From: start}).until(e.settled(tp))
 	require.Equal(e, numbers("v", 10)[4:], s.values(tp))
 }
