@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,11 +201,11 @@ func TestConfigNamesEachFieldThatCannotWork(t *testing.T) {
 	plan := (&bench{t: t}).mapping(func(v string) string { return v })
 	_, err := exec.New(plan, exec.Config{Brokers: []string{"localhost"}, SASL: &kafkalog.SASL{Mechanism: "MAGIC"},
 		InstanceID: "a b", SessionTimeout: -1, RebalanceTimeout: -1, StateMemory: 1, FlushInterval: -1, CommitInterval: -1,
-		IdleCommitInterval: time.Hour, TransactionTimeout: -1, MaxBatch: -1, MaxRecordBytes: -1, Compression: "rar", DrainTimeout: -1, Replication: -2})
+		TransactionTimeout: -1, MaxBatch: -1, MaxRecordBytes: -1, Compression: "rar", DrainTimeout: -1, Replication: -2})
 	var ce *exec.ConfigError
 	require.ErrorAs(t, err, &ce)
 	for _, field := range []string{"Brokers", "SASL.Mechanism", "SASL.Username", "InstanceID", "SessionTimeout", "RebalanceTimeout", "StateMemory", "FlushInterval", "CommitInterval",
-		"IdleCommitInterval", "TransactionTimeout", "MaxBatch", "MaxRecordBytes", "Compression", "DrainTimeout", "Replication"} {
+		"TransactionTimeout", "MaxBatch", "MaxRecordBytes", "Compression", "DrainTimeout", "Replication"} {
 		require.ErrorContains(t, err, field)
 	}
 	require.NotContains(t, err.Error(), "\n")
@@ -477,83 +476,6 @@ func TestE5ARestoreEndsByPosition(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Input that is gone is an error that says what, not a jump.
-func TestE7InputThatIsGoneIsAnError(t *testing.T) {
-	onBench(t, 2, func(t *testing.T, b *bench) {
-		b.put(1, "k1", "1", "k1", "2")
-		b.run(b.joining(), memlog.Faults{}).idle().drain()
-		b.put(1, "k1", "3", "k1", "4", "k1", "5")
-		_, err := b.log.Truncate(commitlog.TopicPartition{Topic: "in", Partition: 1}, 4)
-		require.NoError(t, err)
-		for range 2 {
-			err = <-b.run(b.joining(), memlog.Faults{}).end
-			require.ErrorIs(t, err, commitlog.ErrOffsetOutOfRange)
-			require.ErrorContains(t, err, "in/1")
-			require.ErrorContains(t, err, "2 is not in 4 to 5")
-		}
-		require.EqualValues(t, 2, b.offset(1))
-		// An administrator who knows what was lost goes on.
-		b.log.SetCommitted("app", map[commitlog.TopicPartition]int64{{Topic: "in", Partition: 1}: 4})
-		b.run(b.joining(), memlog.Faults{}).idle().drain()
-		require.Equal(t, []string{"k1=1", "k1=12", "k1=125"}, b.texts("out", 1))
-	})
-}
-
-// What nobody may see at the input's end is passed by the committed position too, so that its
-// loss is not taken for a loss of records.
-func TestE7WhatNobodyMaySeeMayGo(t *testing.T) {
-	onBench(t, 1, func(t *testing.T, b *bench) {
-		b.put(0, "k", "1")
-		s := b.run(b.joining(), memlog.Faults{}).idle()
-		p, err := b.log.OpenProducer(t.Context(), commitlog.ProducerConfig{TransactionalID: "other"})
-		require.NoError(t, err)
-		builder := commitlog.NewBuilder(commitlog.NewPool(1000))
-		builder.Append(1, []byte("k"), []byte("aborted"), nil, 0)
-		require.NoError(t, p.Produce(t.Context(), commitlog.TopicPartition{Topic: "in"}, builder.Take()))
-		require.NoError(t, p.Abort(t.Context()))
-		synctest.Wait()
-		s.drain()
-		require.EqualValues(t, 3, b.offset(0))
-		_, err = b.log.Truncate(commitlog.TopicPartition{Topic: "in"}, -1)
-		require.NoError(t, err)
-		b.put(0, "k", "2")
-		b.run(b.joining(), memlog.Faults{}).idle().drain()
-		require.Equal(t, []string{"k=1", "k=12"}, b.texts("out", 0))
-	})
-}
-
-// grown is a log whose topic in has more partitions than it began with.
-type grown struct {
-	*memlog.Log
-	partitions *atomic.Int32
-}
-
-func (g grown) Topics(ctx context.Context, names ...string) (map[string]commitlog.Topic, error) {
-	m, err := g.Log.Topics(ctx, names...)
-	if topic, ok := m["in"]; ok && g.partitions.Load() > 0 {
-		topic.Partitions = int(g.partitions.Load())
-		m["in"] = topic
-	}
-	return m, err
-}
-
-// Partitions that come while a plan runs would be read by nobody.
-func TestPartitionsThatComeEndRun(t *testing.T) {
-	onBench(t, 2, func(t *testing.T, b *bench) {
-		var n atomic.Int32
-		s := b.run(b.joining(), memlog.Faults{}, func(c *exec.Config) { c.Log = grown{c.Log.(*memlog.Log), &n} }).idle()
-		time.Sleep(10 * time.Minute)
-		b.put(0, "k", "1")
-		s.idle()
-		require.Equal(t, []string{"k=1"}, b.texts("out", 0))
-		n.Store(5)
-		err := <-s.end
-		var te *exec.TopicsError
-		require.ErrorAs(t, err, &te)
-		require.ErrorContains(t, err, "topic in had 2 partitions when this run began and has 5 now")
-	})
 }
 
 func TestAnInternalTopicWithAnotherCleanupPolicy(t *testing.T) {

@@ -18,18 +18,21 @@ type App struct {
 	plan *topology.Plan
 	cfg  Config
 	log  commitlog.Log
-	// ctx is Run's; batchBytes, holdBytes, pool, partitions and tasks are set before tasks run and not changed after.
+	// ctx is Run's; batchBytes, holdBytes, pool, partitions, topicIDs and tasks are set before tasks run and not changed after.
 	ctx        context.Context
 	batchBytes int
 	holdBytes  int
 	pool       *commitlog.Pool
-	partitions map[string]int // by topic, internal ones included
+	partitions map[string]int               // by topic, internal ones included
+	topicIDs   map[string]commitlog.TopicID // of what tasks read
 	tasks      []taskSpec
 	// onDisk is what userData returns, set by takeInventory.
 	onDisk []byte
 	// taskCount is the number of tasks that this process runs, at least 1: memory is shared out by it.
 	taskCount atomic.Int32
 	started   atomic.Bool
+	purger    *purger
+	expiries  expiries
 	mu        struct {
 		sync.Mutex
 		stats  Stats
@@ -57,6 +60,8 @@ func New(plan *topology.Plan, cfg Config) (*App, error) {
 	a.batchBytes = min(512<<10, a.cfg.MaxRecordBytes)
 	a.holdBytes = 8 << 20
 	a.pool = commitlog.NewPool(a.batchBytes + 4096)
+	a.purger = newPurger(a)
+	a.topicIDs = map[string]commitlog.TopicID{}
 	a.mu.stats = newStats()
 	a.mu.askers = map[string]*ops.Asker{}
 	a.mu.tasks = map[*task]struct{}{}
@@ -84,7 +89,7 @@ func (a *App) Run(ctx context.Context) error {
 		return fmt.Errorf("wicker: %s: Run was called before: an App runs once", a.plan.Name())
 	}
 	if err := a.run(ctx); err != nil {
-		return fmt.Errorf("wicker: %s: %w", a.plan.Name(), err)
+		return fmt.Errorf("wicker: %s: %w", a.plan.Name(), a.cfg.explainTimes(err))
 	}
 	return nil
 }
@@ -133,7 +138,10 @@ func (a *App) run(ctx context.Context) (err error) {
 	if err := a.takeInventory(ctx); err != nil {
 		return ended(ctx, err)
 	}
-	return a.runGroup(ctx)
+	stopPurging := a.purger.start(ctx)
+	err = a.runGroup(ctx)
+	stopPurging(err == nil)
+	return err
 }
 
 // ended turns an error that ctx's end has caused into nil.

@@ -23,6 +23,9 @@ func (in *input) full() bool {
 // the next one's outputs and changes stay in memory, up to a bound each. That of the changes is where
 // the transaction would close by itself, see due.
 func (t *task) room() bool {
+	if !t.opened.IsZero() && (t.overdue.Load() || t.careful > 0) {
+		return false // the transaction closes as soon as the one before it has committed
+	}
 	return t.inflight == nil || t.heldBytes+t.out.open < t.app.holdBytes && !t.state.crowded()
 }
 
@@ -37,7 +40,11 @@ func (t *task) batch() (n int, err error) {
 		}
 	}()
 	single := len(t.in.sources) == 1
-	for n < t.app.cfg.MaxBatch {
+	most := t.app.cfg.MaxBatch
+	if t.careful > 0 {
+		most = 1
+	}
+	for n < most && !(t.overdue.Load() && !t.opened.IsZero()) {
 		var s *source
 		if single {
 			s = t.in.sources[0]
@@ -53,6 +60,9 @@ func (t *task) batch() (n int, err error) {
 		} else if s == nil {
 			break
 		}
+		if t.opened.IsZero() {
+			t.open()
+		}
 		r := &s.head
 		m.Topic, m.Partition, m.Offset = s.tp.Topic, s.tp.Partition, r.Offset
 		m.Timestamp, m.Headers, m.HeaderCount = r.Timestamp, r.Headers, r.HeaderCount
@@ -64,9 +74,6 @@ func (t *task) batch() (n int, err error) {
 	}
 	if n == 0 {
 		return 0, nil
-	}
-	if t.opened.IsZero() {
-		t.opened = t.app.cfg.Clock.Now()
 	}
 	for _, g := range t.env.gates {
 		if err := g.Flush(); err != nil {

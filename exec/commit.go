@@ -20,22 +20,31 @@ import (
 // most FlushInterval later, in one batch for all transactions since (E4).
 
 type commitResult struct {
-	ends map[commitlog.TopicPartition]int64
-	err  error
+	// ends is where each partition written to ends, offsets what was committed of the input.
+	ends, offsets map[commitlog.TopicPartition]int64
+	err           error
 }
 
 // due says whether the open transaction closes now, and if not in how long it will.
 func (t *task) due(now time.Time) (bool, time.Duration) {
-	if t.opened.IsZero() || t.inflight != nil {
+	if t.inflight != nil {
 		return false, 0
 	}
-	if t.state.crowded() {
+	var at time.Time
+	switch {
+	case t.opened.IsZero():
+		if !t.in.moved() || t.in.buffered() {
+			return false, 0
+		}
+		at = t.closedAt.Add(positionInterval)
+	case t.state.crowded() || t.overdue.Load() || t.careful > 0:
 		return true, 0
-	}
-	at := t.opened.Add(t.app.cfg.CommitInterval)
-	if !t.in.buffered() && t.in.idle() {
-		if early := t.closedAt.Add(t.app.cfg.IdleCommitInterval); early.Before(at) {
-			at = early
+	default:
+		at = t.opened.Add(t.app.cfg.CommitInterval)
+		if !t.in.buffered() && t.in.idle() {
+			if early := t.closedAt.Add(t.app.cfg.IdleCommitInterval); early.Before(at) {
+				at = early
+			}
 		}
 	}
 	if wait := at.Sub(now); wait > 0 {
@@ -46,6 +55,11 @@ func (t *task) due(now time.Time) (bool, time.Duration) {
 
 // closeTransaction does C1 to C3 and starts C4. No transaction may be in flight.
 func (t *task) closeTransaction(now time.Time) error {
+	t.sealing = true
+	defer func() { t.sealing = false }()
+	if err := t.sendHeld(); err != nil {
+		return err
+	}
 	if err := t.out.flush(); err != nil { // C1
 		return err
 	}
@@ -69,22 +83,43 @@ func (t *task) closeTransaction(now time.Time) error {
 	offsets := t.in.offsets() // C3
 	result := make(chan commitResult, 1)
 	t.inflight, t.opened, t.closedAt = result, time.Time{}, now
+	t.ending, t.begun = t.begun, time.Time{}
 	ctx, producer, identity := t.ctx, t.producer, t.identity
 	go func() { // C4
 		ends, err := producer.Commit(ctx, offsets, identity)
-		result <- commitResult{ends, err}
+		result <- commitResult{ends, offsets, err}
 	}()
 	return nil
 }
 
-// send hands a batch to the producer, or holds it while a transaction is being committed.
+// send hands a batch to the producer, or holds it while a transaction is being committed. With the first one sent
+// the brokers' transaction begins: a careful task sends none before the transaction closes.
 func (t *task) send(tp commitlog.TopicPartition, b *commitlog.Batch) error {
-	if t.inflight != nil {
+	if t.inflight != nil || t.careful > 0 && !t.sealing {
 		t.held = append(t.held, heldBatch{tp, b})
 		t.heldBytes += len(b.Buf)
 		return nil
 	}
+	return t.produce(tp, b)
+}
+
+func (t *task) produce(tp commitlog.TopicPartition, b *commitlog.Batch) error {
+	if t.begun.IsZero() {
+		t.begun = t.app.cfg.Clock.Now()
+	}
 	return t.producer.Produce(t.ctx, tp, b)
+}
+
+// sendHeld sends what was held.
+func (t *task) sendHeld() error {
+	for i, h := range t.held {
+		t.held[i].b = nil // the producer's, also if it fails: dropHeld must not release it
+		if err := t.produce(h.tp, h.b); err != nil {
+			return err
+		}
+	}
+	t.dropHeld() // nothing is left in them
+	return nil
 }
 
 // committed takes the outcome of C4. On success the state in flight is committed, and what was held is sent.
@@ -93,17 +128,18 @@ func (t *task) committed(r commitResult) error {
 		t.inflight = nil
 		return r.err
 	}
-	t.inflight = nil
+	t.inflight, t.ending = nil, time.Time{}
 	t.commits++
 	t.state.committed(r.ends, t.partition)
-	for i, h := range t.held {
-		t.held[i].b = nil // the producer's, also if it fails: dropHeld must not release it
-		if err := t.producer.Produce(t.ctx, h.tp, h.b); err != nil {
-			return err
+	for _, s := range t.in.sources {
+		if offset, ok := r.offsets[s.tp]; ok && s.spec.Repartition {
+			t.app.purger.committed(s.tp, offset)
 		}
 	}
-	t.dropHeld() // nothing is left in them
-	return nil
+	if t.relax(); t.careful > 0 {
+		return nil // the next transaction's outputs wait until it closes
+	}
+	return t.sendHeld()
 }
 
 // dropHeld drops what was held for a transaction that will not come.

@@ -37,7 +37,12 @@ type Config struct {
 	StayInGroup bool
 	// SessionTimeout is how long the group waits for a silent member. Default 45 s.
 	SessionTimeout time.Duration
-	// RebalanceTimeout is how long the group waits for its members to join again. Default 60 s.
+	// HeartbeatInterval is how often this process tells the group that it lives, and so how long it takes to
+	// hear of a rebalance; nothing that a task does delays it. Default 100 ms, or a third of SessionTimeout if that is less, which is
+	// also the most.
+	HeartbeatInterval time.Duration
+	// RebalanceTimeout is how long the group waits for its members to join again. Default 60 s, at least
+	// DrainTimeout.
 	RebalanceTimeout time.Duration
 
 	// State is the engine of local state; Run opens and closes it. Default: memory, which is
@@ -59,7 +64,10 @@ type Config struct {
 	// because there is nothing more to read: it bounds what a light but steady load costs.
 	// Default 10 ms, at most CommitInterval; negative means none.
 	IdleCommitInterval time.Duration
-	// TransactionTimeout is how long the brokers let a transaction stay open. Default 60 s.
+	// TransactionTimeout is how long the brokers let a transaction stay open. Default 60 s, at least 1 s. At half of it a
+	// transaction closes, whatever CommitInterval says and even if few records of a batch have been processed: so
+	// a single call of a function may take half of it without harm. One that takes longer may cost the transaction, which is
+	// then processed again, record by record.
 	TransactionTimeout time.Duration
 	// MaxBatch is how many records a task processes in one go, and from how many Memo gathers
 	// its questions. Default 500.
@@ -123,6 +131,7 @@ func (c Config) withDefaults(app string) Config {
 	def(&c.ClientID, app)
 	def(&c.SessionTimeout, DefaultSessionTimeout)
 	def(&c.RebalanceTimeout, 60*time.Second)
+	def(&c.HeartbeatInterval, defaultHeartbeat(&c))
 	def(&c.StateMemory, 256<<20)
 	def(&c.FlushInterval, time.Second)
 	def(&c.CommitInterval, 100*time.Millisecond)
@@ -167,17 +176,10 @@ func (c Config) Validate() error {
 		}
 	}
 	check(instanceIDPattern.MatchString(c.InstanceID), "InstanceID (%q) must be at most 249 of a-z, A-Z, 0-9, '.', '_', '-'", c.InstanceID)
-	check(d.SessionTimeout >= 100*time.Millisecond, "SessionTimeout (%v) must be >= 100ms", d.SessionTimeout)
-	check(d.RebalanceTimeout >= 100*time.Millisecond, "RebalanceTimeout (%v) must be >= 100ms", d.RebalanceTimeout)
+	errs = append(errs, d.timeProblems()...)
 	check(d.StateMemory >= 1<<20, "StateMemory (%d) must be >= %d", d.StateMemory, 1<<20)
-	check(d.FlushInterval > 0, "FlushInterval (%v) must be > 0", d.FlushInterval)
-	check(d.CommitInterval > 0, "CommitInterval (%v) must be > 0", d.CommitInterval)
-	check(d.TransactionTimeout >= time.Second, "TransactionTimeout (%v) must be >= 1s", d.TransactionTimeout)
-	check(d.CommitInterval <= d.TransactionTimeout/2, "CommitInterval (%v) must be <= half of TransactionTimeout (%v)", d.CommitInterval, d.TransactionTimeout)
-	check(d.IdleCommitInterval <= d.CommitInterval, "IdleCommitInterval (%v) must be <= CommitInterval (%v)", d.IdleCommitInterval, d.CommitInterval)
 	check(d.MaxBatch >= 1, "MaxBatch (%d) must be >= 1", d.MaxBatch)
 	check(d.MaxRecordBytes >= 1024 && d.MaxRecordBytes <= 1<<30, "MaxRecordBytes (%d) must be from 1024 to %d", d.MaxRecordBytes, 1<<30)
-	check(d.DrainTimeout > 0, "DrainTimeout (%v) must be > 0", d.DrainTimeout)
 	check(d.Replication == -1 || d.Replication >= 1 && d.Replication <= 32767, "Replication (%d) must be -1 or from 1 to 32767", d.Replication)
 	switch d.Compression {
 	case "none", "gzip", "snappy", "lz4", "zstd":

@@ -5,6 +5,7 @@ import (
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/ops"
+	"github.com/wickerwork/wicker/topology"
 )
 
 // input holds what was read for one task and not processed yet, by partition, and the
@@ -16,6 +17,7 @@ type input struct {
 // source is one partition of a task's input.
 type source struct {
 	tp   commitlog.TopicPartition
+	spec topology.SourceSpec
 	emit ops.Emit[[]byte, []byte]
 	// queue are the chunks behind the one that cur walks.
 	queue []commitlog.Chunk
@@ -31,6 +33,18 @@ type source struct {
 	// stable is the last stable offset as last heard of.
 	stable int64
 	taken  int64
+}
+
+// newSource returns a partition whose input goes on at an offset, and whose position there is committed.
+func newSource(tp commitlog.TopicPartition, spec topology.SourceSpec, at int64) *source {
+	return &source{tp: tp, spec: spec, chunk: commitlog.Chunk{Next: at}, arrived: at, position: at, committed: at}
+}
+
+// jump passes over what the log has lost: behind what was read already, reading goes on at next, which may be lower
+// than before in a log that is another one.
+func (s *source) jump(next int64) {
+	s.queue = append(s.queue, commitlog.Chunk{TopicPartition: s.tp, Base: s.arrived, Next: next})
+	s.arrived, s.stable = next, next
 }
 
 // add queues a chunk. Its position must follow the one before (E6).
@@ -59,7 +73,7 @@ func (s *source) peek() (bool, error) {
 		if err := s.cur.Err(); err != nil {
 			return false, fmt.Errorf("topic %s partition %d: %w", s.tp.Topic, s.tp.Partition, err)
 		}
-		s.position = max(s.position, s.chunk.Next)
+		s.position = s.chunk.Next
 		if len(s.queue) == 0 {
 			s.chunk = commitlog.Chunk{Next: s.position}
 			s.cur.Reset(&s.chunk)
@@ -101,7 +115,7 @@ func (s *source) take() {
 // buffered says whether a record may be there.
 func (in *input) buffered() bool {
 	for _, s := range in.sources {
-		if s.ready || s.position < s.arrived {
+		if s.ready || s.position != s.arrived || len(s.queue) > 0 {
 			return true
 		}
 	}

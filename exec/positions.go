@@ -1,34 +1,291 @@
 package exec
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
 	"github.com/wickerwork/wicker/exec/commitlog"
+	"github.com/wickerwork/wicker/ops"
+	"github.com/wickerwork/wicker/topology"
 )
 
-// offsets returns where the task's input goes on: the committed offsets, or the earliest.
-func (t *task) offsets() (map[commitlog.TopicPartition]int64, error) {
-	tps := t.app.inputs(t.sub, t.partition)
-	from, err := t.app.log.CommittedOffsets(t.starting, t.app.plan.Name(), tps)
+// Where a task's input goes on (E7):
+//
+//	committed offset   position               the log holds it   it does not
+//	----------------   --------------------   ----------------   ---------------------------
+//	yes                the committed offset   goes on there      as the source's policy says
+//	none, others have  the earliest record    goes on there      -
+//	none at all        the earliest record    goes on there, unless the task has state: then refused
+//
+// The log may lose the position of a running task too, by retention or because its topic is created
+// again. The task then processes and commits what it has read, and goes by the same table.
+
+// LostError says that the log no longer holds, or does not hold yet, what a group would read next from a partition.
+// It wraps commitlog.ErrOffsetOutOfRange.
+type LostError struct {
+	Group     string
+	Topic     string
+	Partition int32
+	// Position is the offset that the group goes on at; the log holds those from Start up to, not including, End.
+	// With Position below Start what lies between them is lost.
+	Position, Start, End int64
+	// Bootstrap is the cluster's address for the command in the text; "BROKERS" if empty.
+	Bootstrap string
+	// Internal says that the topic is a repartition topic, so that no source can have a policy for it.
+	Internal bool
+}
+
+// Error names what is lost, and what can be done about it.
+func (e *LostError) Error() string {
+	text := fmt.Sprintf("topic %s partition %d: ", e.Topic, e.Partition)
+	to := "--to-earliest"
+	if e.Position < e.Start {
+		text += fmt.Sprintf("offsets %d to %d (%d) are lost: group %s has not processed them, but the log starts at %d; does the topic keep records for less time than the group was away?",
+			e.Position, e.Start-1, e.Start-e.Position, e.Group, e.Start)
+	} else {
+		text += fmt.Sprintf("group %s goes on at offset %d, but the log ends at %d (it starts at %d): was the topic created again, or did it lose its end?",
+			e.Group, e.Position, e.End, e.Start)
+	}
+	text += " To go on with what is there, "
+	if !e.Internal {
+		text += "give the source ops.OnLost(ops.FromEarliest), or "
+	}
+	bootstrap := e.Bootstrap
+	if bootstrap == "" {
+		bootstrap = "BROKERS"
+	}
+	return text + fmt.Sprintf("stop all instances and run kafka-consumer-groups.sh --bootstrap-server %s --group %s --topic %s:%d --reset-offsets %s --execute",
+		bootstrap, e.Group, e.Topic, e.Partition, to)
+}
+
+// Unwrap returns commitlog.ErrOffsetOutOfRange.
+func (e *LostError) Unwrap() error { return commitlog.ErrOffsetOutOfRange }
+
+// ForgottenError says that a group has no committed offset for any input of a task whose state is not empty: to
+// process the input from its beginning would count it into that state a second time.
+type ForgottenError struct {
+	Group, Task string
+	// Store is one that has keys, Changelog its topic.
+	Store, Changelog string
+	// Inputs are the task's input partitions.
+	Inputs []commitlog.TopicPartition
+	// Bootstrap is the cluster's address for the commands in the text; "BROKERS" if empty.
+	Bootstrap string
+}
+
+// Error says what was found and what can be done about it.
+func (e *ForgottenError) Error() string {
+	inputs := ""
+	for i, tp := range e.Inputs {
+		if i > 0 {
+			inputs += " --topic "
+		}
+		inputs += fmt.Sprintf("%s:%d", tp.Topic, tp.Partition)
+	}
+	bootstrap := e.Bootstrap
+	if bootstrap == "" {
+		bootstrap = "BROKERS"
+	}
+	return fmt.Sprintf("task %s: group %s has no committed offset for its input, but store %s holds keys: from its beginning the input would be processed into them again. "+
+		"Were the offsets deleted, or did they expire (offsets.retention.minutes)? Stop all instances, then either set them to where the group was, with "+
+		"kafka-consumer-groups.sh --bootstrap-server %s --group %s --topic %s --reset-offsets --to-offset N --execute (--to-earliest if the state has seen nothing of this input); "+
+		"or begin anew, by deleting the changelog topics of the plan (%s)",
+		e.Task, e.Group, e.Store, bootstrap, e.Group, inputs, e.Changelog)
+}
+
+// extent is what a log holds of a partition: the offsets from start up to end.
+type extent struct{ start, end int64 }
+
+func (x extent) holds(position int64) bool { return x.start <= position && position <= x.end }
+
+// extents asks for what the log holds of the partitions.
+func (a *App) extents(ctx context.Context, tps []commitlog.TopicPartition) (map[commitlog.TopicPartition]extent, error) {
+	starts, err := a.log.StartOffsets(ctx, tps)
 	if err != nil {
 		return nil, err
 	}
-	var missing []commitlog.TopicPartition
+	ends, err := a.log.EndOffsets(ctx, tps, commitlog.ReadUncommitted)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[commitlog.TopicPartition]extent, len(tps))
 	for _, tp := range tps {
-		if _, ok := from[tp]; !ok {
-			missing = append(missing, tp)
+		all[tp] = extent{starts[tp], ends[tp]}
+	}
+	return all, nil
+}
+
+// goOn returns where reading goes on that would go on at position, and how many offsets are passed over
+// without having been read. ok is false if the policy is to end the run.
+func goOn(position int64, log extent, policy ops.LostPolicy) (next, lost int64, ok bool) {
+	switch {
+	case log.holds(position):
+		return position, 0, true
+	case policy == ops.FromEarliest:
+		return log.start, max(0, log.start-position), true
+	case policy == ops.FromLatest && position < log.start:
+		return log.end, log.end - position, true
+	case policy == ops.FromLatest: // another log: nothing of it was read
+		return log.end, log.end - log.start, true
+	}
+	return 0, 0, false
+}
+
+// locate finds where the task's input goes on and sets its sources, their way into the operators excepted.
+func (t *task) locate() error {
+	tps := t.app.inputs(t.sub, t.partition)
+	committed, err := t.app.log.CommittedOffsets(t.starting, t.app.plan.Name(), tps)
+	if err != nil {
+		return err
+	}
+	t.forgotten = len(committed) == 0
+	log, err := t.reach(tps, committed)
+	if err != nil {
+		return err
+	}
+	specs := map[string]topology.SourceSpec{}
+	for _, spec := range t.sub.SourceSpecs() {
+		specs[spec.Topic] = spec
+	}
+	for _, tp := range tps {
+		at, ok := committed[tp]
+		if !ok {
+			at = log[tp].start
+		}
+		if ok && at > log[tp].start && specs[tp.Topic].Repartition { // what the one before has not purged
+			t.app.purger.committed(tp, at)
+		}
+		s := newSource(tp, specs[tp.Topic], at)
+		if err := t.skipLost(s, log[tp]); err != nil {
+			return err
+		}
+		t.in.sources = append(t.in.sources, s)
+	}
+	return nil
+}
+
+// reach returns what the log holds of the partitions. A new leader may not know yet how far its log is agreed
+// on, so one that ends before a committed offset is asked again.
+func (t *task) reach(tps []commitlog.TopicPartition, committed map[commitlog.TopicPartition]int64) (map[commitlog.TopicPartition]extent, error) {
+	for tries := 0; ; tries++ {
+		log, err := t.app.extents(t.starting, tps)
+		if err != nil || tries == endTries {
+			return log, err
+		}
+		behind := false
+		for tp, at := range committed {
+			behind = behind || at > log[tp].end
+		}
+		if !behind {
+			return log, nil
+		}
+		select {
+		case <-time.After(endRetry):
+		case <-t.starting.Done():
+			return nil, context.Cause(t.starting)
 		}
 	}
-	if len(missing) == 0 {
-		return from, nil
+}
+
+// skipLost moves a source on if the log does not hold what it would be asked for next, or returns a
+// *LostError.
+func (t *task) skipLost(s *source, log extent) error {
+	next, lost, ok := goOn(s.arrived, log, s.spec.OnLost)
+	if !ok {
+		return &LostError{Group: t.app.plan.Name(), Topic: s.tp.Topic, Partition: s.tp.Partition, Position: s.arrived,
+			Start: log.start, End: log.end, Bootstrap: t.app.bootstrap(), Internal: s.spec.Repartition}
 	}
-	starts, err := t.app.log.StartOffsets(t.starting, missing)
+	if next == s.arrived {
+		return nil
+	}
+	t.log.Warn("input is lost", "topic", s.tp.Topic, "partition", s.tp.Partition, "policy", s.spec.OnLost.String(),
+		"position", s.arrived, "goes on at", next, "lost offsets", lost, "log start", log.start, "log end", log.end)
+	t.env.Counter(s.spec.At, ops.CountLost).Add(lost)
+	s.jump(next)
+	return nil
+}
+
+// remember refuses to process input from its beginning into state that has seen it.
+func (t *task) remember() error {
+	if !t.forgotten || t.state == nil {
+		return nil
+	}
+	for _, st := range t.state.stores {
+		has, err := st.any()
+		if err != nil {
+			return err
+		}
+		if has {
+			return &ForgottenError{Group: t.app.plan.Name(), Task: t.id, Store: st.spec.Name, Changelog: st.spec.Changelog,
+				Inputs: t.app.inputs(t.sub, t.partition), Bootstrap: t.app.bootstrap()}
+		}
+	}
+	return nil
+}
+
+var errFound = errors.New("found")
+
+// any says whether the engine has a key of the store.
+func (s *store) any() (bool, error) {
+	to := append([]byte(nil), s.prefix...)
+	for i := len(to) - 1; i >= 0; i-- { // the least that is above all with this prefix
+		if to[i]++; to[i] != 0 {
+			to = to[:i+1]
+			break
+		}
+		if i == 0 {
+			to = nil
+		}
+	}
+	err := s.db.Scan(s.prefix, to, func(_, _ []byte) error { return errFound })
+	if errors.Is(err, errFound) {
+		return true, nil
+	}
 	if err != nil {
-		return nil, err
+		return false, fmt.Errorf("store %s: %w", s.spec.Name, err)
 	}
-	if from == nil {
-		from = map[commitlog.TopicPartition]int64{}
+	return false, nil
+}
+
+// read opens the reader of the task's input.
+func (t *task) read(ctx context.Context) error {
+	from := make(map[commitlog.TopicPartition]int64, len(t.in.sources))
+	for _, s := range t.in.sources {
+		from[s.tp] = s.arrived
 	}
-	for _, tp := range missing {
-		from[tp] = starts[tp]
+	reader, err := t.app.log.OpenReader(ctx, commitlog.ReaderConfig{From: from})
+	if err != nil {
+		return err
 	}
-	return from, nil
+	t.reader = reader
+	return nil
+}
+
+// readOn is for a reader that has ended: if the log has lost its position, another one goes on as the policy says. Where
+// that is to end the run, t.lost is set: what was read before is processed first.
+func (t *task) readOn() error {
+	err := readerEnded(t.reader)
+	if !errors.Is(err, commitlog.ErrOffsetOutOfRange) {
+		return err
+	}
+	t.log.Debug("reader", "error", err.Error())
+	if err := t.reader.Close(); err != nil {
+		return err
+	}
+	var tps []commitlog.TopicPartition
+	for _, s := range t.in.sources {
+		tps = append(tps, s.tp)
+	}
+	log, err := t.app.extents(t.ctx, tps)
+	if err != nil {
+		return err
+	}
+	for _, s := range t.in.sources {
+		if t.lost = t.skipLost(s, log[s.tp]); t.lost != nil {
+			return nil
+		}
+	}
+	return t.read(t.ctx)
 }

@@ -76,8 +76,14 @@ type task struct {
 	// changelog is where state.seal writes; apart from out, since it is no output of the user's.
 	changelog outputs
 
-	// opened is when the open transaction took its first record, zero if it has none.
-	opened time.Time
+	// opened is when the open transaction took its first record, zero if it has none; begun is when the first batch of it
+	// was sent, and ending the same of the transaction in flight.
+	opened, begun, ending time.Time
+	// overdue says that the open transaction is to close; alarm raises it. careful is how many transactions are
+	// to have one record each, see expiry.go.
+	overdue atomic.Bool
+	alarm   Timer
+	careful int
 	// closedAt is when the last transaction closed, flushedAt when state went to the engine last.
 	closedAt, flushedAt time.Time
 	// inflight delivers the outcome of the transaction being committed, nil if there is none.
@@ -85,6 +91,11 @@ type task struct {
 	// held are the batches of the open transaction that wait for the one in flight, heldBytes their size.
 	held      []heldBatch
 	heldBytes int
+	// sealing says that the open transaction is being closed.
+	sealing bool
+	// forgotten says that no input has a committed offset, lost why reading has ended, see positions.go.
+	forgotten bool
+	lost      error
 
 	published                  published
 	commits, restored, entries int64
@@ -133,6 +144,7 @@ func (t *task) run() {
 		if err == ops.ErrExited {
 			err = t.recordError(err)
 		}
+		t.noteExpiry(err)
 		t.err = t.close(err)
 		t.publish()
 		t.cancel(nil)
@@ -175,26 +187,24 @@ func (t *task) start() error {
 	if err != nil {
 		return err
 	}
-	from, err := t.offsets()
-	if err != nil {
+	if err := t.locate(); err != nil {
 		return err
 	}
 	t.become(restoring)
 	if err := t.restore(); err != nil {
 		return err
 	}
+	if err := t.remember(); err != nil {
+		return err
+	}
 	emits, err := t.sub.Wire(&t.env)
 	if err != nil {
 		return err
 	}
-	for _, topic := range t.sub.Sources {
-		tp := commitlog.TopicPartition{Topic: topic, Partition: t.partition}
-		if off, ok := from[tp]; ok {
-			t.in.sources = append(t.in.sources, &source{tp: tp, emit: emits[topic], arrived: off, position: off, committed: off})
-		}
+	for _, s := range t.in.sources {
+		s.emit = emits[s.tp.Topic]
 	}
-	t.reader, err = t.app.log.OpenReader(t.starting, commitlog.ReaderConfig{From: from})
-	return err
+	return t.read(t.starting)
 }
 
 // loop processes batches and closes transactions until it is asked to stop.
@@ -203,6 +213,8 @@ func (t *task) loop() error {
 	timer := cfg.Clock.NewTimer(time.Hour)
 	defer timer.Stop()
 	t.flushedAt = cfg.Clock.Now()
+	t.careful = t.app.expiries.of(t.id)
+	defer t.watch()()
 	t.publish() // what was restored
 	for {
 		wait := true
@@ -213,6 +225,12 @@ func (t *task) loop() error {
 			}
 			wait = n == 0
 			t.publish()
+		}
+		if t.lost != nil && !t.in.buffered() {
+			if err := t.drainTransactions(); err != nil {
+				return err
+			}
+			return t.lost
 		}
 		now := cfg.Clock.Now()
 		// Before the next commit is in flight: while one is, nothing may be flushed, and when commits take
@@ -248,7 +266,7 @@ var errDrain = errors.New("drain")
 func (t *task) event(wait bool, timer Timer) error {
 	for {
 		chunks := t.reader.Chunks()
-		if t.in.full() {
+		if t.in.full() || t.lost != nil {
 			chunks = nil
 		}
 		var tick <-chan time.Time
@@ -258,7 +276,7 @@ func (t *task) event(wait bool, timer Timer) error {
 		select {
 		case c, ok := <-chunks:
 			if !ok {
-				return readerEnded(t.reader)
+				return t.readOn()
 			}
 			if err := t.in.add(c); err != nil {
 				return err
@@ -283,7 +301,7 @@ func (t *task) event(wait bool, timer Timer) error {
 		select {
 		case c, ok := <-chunks:
 			if !ok {
-				return readerEnded(t.reader)
+				return t.readOn()
 			}
 			return t.in.add(c)
 		case r := <-t.inflight:

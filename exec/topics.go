@@ -34,6 +34,9 @@ func (a *App) prepareTopics(ctx context.Context) error {
 		}
 		if t, ok := found[s.Name]; ok {
 			counts[s.Name] = t.Partitions
+			if s.Kind == topology.SourceTopic {
+				a.topicIDs[s.Name] = t.ID
+			}
 		} else {
 			problems = append(problems, fmt.Sprintf("%s topic %s does not exist: create it with %s",
 				s.Kind, s.Name, a.createCommand(s.Name, 0, s.Config)))
@@ -67,9 +70,9 @@ func (a *App) prepareTopics(ctx context.Context) error {
 	return nil
 }
 
-// checkTopics returns a *TopicsError if topics have been deleted or have other partition counts
+// checkTopics returns a *TopicsError if topics have been deleted, created again, or have other partition counts
 // than when this run began: its tasks are those of the old counts, so that nobody would read
-// the partitions that came. What cannot be asked now is asked next time.
+// the partitions that came, and keys have moved away from their state. What cannot be asked now is asked next time.
 func (a *App) checkTopics(ctx context.Context) error {
 	names := slices.Sorted(maps.Keys(a.partitions))
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
@@ -81,18 +84,45 @@ func (a *App) checkTopics(ctx context.Context) error {
 	}
 	var problems []string
 	for _, name := range names {
-		switch t, ok := found[name]; {
+		t, ok := found[name]
+		was := a.topicIDs[name]
+		switch {
 		case !ok:
 			problems = append(problems, fmt.Sprintf("topic %s was deleted while the plan runs", name))
 		case t.Partitions != a.partitions[name]:
-			problems = append(problems, fmt.Sprintf("topic %s had %d partitions when this run began and has %d now: start all instances again",
-				name, a.partitions[name], t.Partitions))
+			problems = append(problems, a.countChanged(name, t.Partitions))
+		case t.ID != was && t.ID != commitlog.TopicID{} && was != commitlog.TopicID{}:
+			problems = append(problems, fmt.Sprintf("topic %s was deleted and created again while the plan runs: its id was %v and is %v; start all instances again", name, was, t.ID))
 		}
 	}
 	if len(problems) > 0 {
 		return &TopicsError{Problems: problems}
 	}
 	return nil
+}
+
+// countChanged says what follows from another partition count of a topic, and how to go on safely.
+func (a *App) countChanged(topic string, now int) string {
+	was := a.partitions[topic]
+	text := fmt.Sprintf("topic %s had %d partitions when this run began and has %d now", topic, was, now)
+	for _, s := range a.plan.Topics() {
+		if s.Name == topic && s.Kind.Internal() {
+			return text + fmt.Sprintf(": the plan needs %d; stop all instances, and if its content may be lost delete it with %s --delete --topic %s", was, a.topicsTool(), topic)
+		}
+	}
+	var stores []string
+	for _, sub := range a.plan.Subtopologies() {
+		if slices.Contains(sub.Sources, topic) {
+			for _, st := range sub.Stores {
+				stores = append(stores, st.Name)
+			}
+		}
+	}
+	if len(stores) == 0 {
+		return text + ": start all instances again"
+	}
+	return text + fmt.Sprintf(": keys now go to other partitions than the one that has their state (%s). To go on, put a Rekey that keeps the key in front of the state, with ops.Partitions(%d), "+
+		"so that state stays where it is; or copy the topic to one with the count wanted, and start a plan of another name on it", strings.Join(stores, ", "), was)
 }
 
 // ensureInternal creates the internal topics that are missing, and verifies counts and
@@ -149,6 +179,7 @@ func (a *App) verifyInternal(ctx context.Context, found map[string]commitlog.Top
 	}
 	var problems []string
 	for _, name := range existing {
+		a.topicIDs[name] = found[name].ID
 		kind := specs[name].Kind
 		if have, want := found[name].Partitions, counts[name]; have != want {
 			problems = append(problems, fmt.Sprintf("%s topic %s has %d partitions, want %d: stop all instances, then %s --delete --topic %s if its content may be lost",

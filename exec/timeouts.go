@@ -1,0 +1,86 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wickerwork/wicker/exec/commitlog"
+)
+
+// Every time of this package that is not a field of Config itself, and how the fields relate. Fields' defaults are in
+// Config.withDefaults; explainTimes says which bounds the brokers have.
+
+const (
+	// purgeInterval is how often repartition topics are purged, purgeTimeout bounds one purge, lastPurge the one at
+	// the end of a run (E12).
+	purgeInterval = 30 * time.Second
+	purgeTimeout  = 10 * time.Second
+	lastPurge     = time.Second
+
+	// positionInterval is the least time between two commits of a task that carry nothing but a position which has moved over
+	// what nobody may see: markers and aborted records. Without them a group would seem to lag behind for ever,
+	// and what retention deletes would seem lost (E7).
+	positionInterval = time.Second
+
+	// endRetry and endTries are for a log that ends before a committed offset: a leader that is new may not know better yet.
+	endRetry = 500 * time.Millisecond
+	endTries = 4
+)
+
+// earlyClose is when a transaction closes whatever its task is doing, after it took its first record: no function
+// is called with another record in it. The other half of the timeout is for the call that has begun, the calls
+// of Memo that are waited for, and the commit.
+func earlyClose(c *Config) time.Duration { return c.TransactionTimeout / 2 }
+
+// defaultHeartbeat is the default of HeartbeatInterval.
+func defaultHeartbeat(c *Config) time.Duration {
+	return max(time.Millisecond, min(100*time.Millisecond, c.SessionTimeout/3, c.RebalanceTimeout/3))
+}
+
+// timeProblems returns what is wrong with the times of a Config that has its defaults, a sentence each. A field
+// that is out of its own bounds is not compared with others.
+func (c *Config) timeProblems() []error {
+	var errs []error
+	wrong := map[string]bool{}
+	least := func(name string, value, bound time.Duration) {
+		if value < bound {
+			wrong[name] = true
+			errs = append(errs, fmt.Errorf("%s (%v) must be >= %v", name, value, bound))
+		}
+	}
+	most := func(name string, value time.Duration, share int, of string, whole time.Duration, why string) {
+		if !wrong[name] && !wrong[of] && value > whole/time.Duration(share) {
+			part := [...]string{1: "", 2: "half of ", 3: "a third of "}[share]
+			errs = append(errs, fmt.Errorf("%s (%v) must be <= %s%s (%v): %s", name, value, part, of, whole, why))
+		}
+	}
+	least("SessionTimeout", c.SessionTimeout, 100*time.Millisecond)
+	least("HeartbeatInterval", c.HeartbeatInterval, time.Millisecond)
+	least("RebalanceTimeout", c.RebalanceTimeout, 100*time.Millisecond)
+	least("TransactionTimeout", c.TransactionTimeout, time.Second)
+	least("CommitInterval", c.CommitInterval, time.Microsecond)
+	least("FlushInterval", c.FlushInterval, time.Microsecond)
+	least("DrainTimeout", c.DrainTimeout, time.Millisecond)
+	most("HeartbeatInterval", c.HeartbeatInterval, 3, "SessionTimeout", c.SessionTimeout, "one heartbeat that is late must not cost the membership")
+	most("HeartbeatInterval", c.HeartbeatInterval, 3, "RebalanceTimeout", c.RebalanceTimeout, "members hear of a rebalance by heartbeat, and must be in time for it")
+	most("DrainTimeout", c.DrainTimeout, 1, "RebalanceTimeout", c.RebalanceTimeout, "a task that moves is to be given up before the group stops waiting")
+	most("CommitInterval", c.CommitInterval, 2, "TransactionTimeout", c.TransactionTimeout, "a transaction closes then whatever happens")
+	most("IdleCommitInterval", c.IdleCommitInterval, 1, "CommitInterval", c.CommitInterval, "a transaction closes then also when input is not idle")
+	return errs
+}
+
+// explainTimes names the field behind an error with which brokers refuse a time that they have bounds for.
+func (c *Config) explainTimes(err error) error {
+	e, ok := errors.AsType[*commitlog.Error](err)
+	if !ok {
+		return err
+	}
+	switch e.Name {
+	case "INVALID_TRANSACTION_TIMEOUT":
+		return fmt.Errorf("TransactionTimeout (%v) must be <= the brokers' transaction.max.timeout.ms (15m0s by default): %w", c.TransactionTimeout, err)
+	case "INVALID_SESSION_TIMEOUT":
+		return fmt.Errorf("SessionTimeout (%v) must be from the brokers' group.min.session.timeout.ms to group.max.session.timeout.ms (6s and 30m0s by default): %w", c.SessionTimeout, err)
+	}
+	return err
+}
