@@ -13,17 +13,6 @@ import (
 // protocol is the name under which members of a group agree on the assignor.
 const protocol = "wicker-tasks"
 
-// maxSetbacks is how often in a row a task may come to nothing, fenced or aborted without
-// a commit in between, or a Join may fail, before Run gives up.
-const maxSetbacks = 12
-
-// checkInterval is how often the partition counts of the plan's topics are looked at, and
-// checkTimeout how long that may take.
-const (
-	checkInterval = 30 * time.Second
-	checkTimeout  = 2 * time.Second
-)
-
 // group is this process's membership of the consumer group and the tasks it has by it. It
 // belongs to the goroutine of Run, which waits for nothing but what has happened: joining,
 // restoring, draining and closing run beside it.
@@ -99,7 +88,8 @@ func (a *App) runGroup(ctx context.Context) error {
 	member, err := a.log.OpenMember(ctx, commitlog.MemberConfig{
 		Group: a.plan.Name(), InstanceID: a.cfg.InstanceID, ClientID: a.cfg.ClientID, Protocol: protocol,
 		Topics: a.subscription(), SessionTimeout: a.cfg.SessionTimeout, RebalanceTimeout: a.cfg.RebalanceTimeout,
-		Assign: a.assign,
+		HeartbeatInterval: a.cfg.HeartbeatInterval,
+		Assign:            a.assign,
 	})
 	if err != nil {
 		return ended(ctx, err)
@@ -284,9 +274,9 @@ func (g *group) stop(s *slot) {
 	t := s.task
 	s.stopping = true
 	t.stop()
-	drain := g.app.cfg.DrainTimeout
-	s.cut = time.AfterFunc(drain/2, func() { t.cancel(ErrDrainTimeout) })
-	s.late = time.AfterFunc(drain, func() { g.events <- event{s, t, overdue} })
+	cfg := &g.app.cfg
+	s.cut = time.AfterFunc(cutAfter(cfg), func() { t.cancel(ErrDrainTimeout) })
+	s.late = time.AfterFunc(cfg.DrainTimeout, func() { g.events <- event{s, t, overdue} })
 }
 
 // take notes what became of a task. An error ends the run.
@@ -342,8 +332,7 @@ func (g *group) take(e event) error {
 // shutdown ends all tasks in order, leaves the group as soon as none of them can commit any more, and returns
 // within DrainTimeout: cause, or what kept a task from ending in order.
 func (g *group) shutdown(cause error) error {
-	drain := g.app.cfg.DrainTimeout
-	timer := time.NewTimer(drain / 8 * 7)
+	timer := time.NewTimer(shutdownTimeout(&g.app.cfg))
 	defer timer.Stop()
 	if g.cancelJoin != nil {
 		g.cancelJoin()
@@ -407,7 +396,7 @@ func (g *group) end(e event) error {
 // leave ends the membership.
 func (g *group) leave() {
 	cfg := &g.app.cfg
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.app.ctx), cfg.DrainTimeout/8)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.app.ctx), leaveTimeout(cfg))
 	defer cancel()
 	if err := g.member.Close(ctx, cfg.InstanceID == "" && !cfg.StayInGroup); err != nil {
 		cfg.Logger.Warn("leave group", "error", err.Error())
@@ -416,11 +405,6 @@ func (g *group) leave() {
 		<-g.joined
 		g.cancelJoin = nil
 	}
-}
-
-// backOff is how long to wait after so many setbacks in a row.
-func backOff(setbacks int) time.Duration {
-	return min(5*time.Second, 50*time.Millisecond<<min(setbacks, 10))
 }
 
 // fatal says whether an error of a task ends the run.

@@ -376,7 +376,7 @@ func (t *task) settle(err error) error {
 	if t.inflight == nil {
 		return err
 	}
-	late := time.NewTimer(t.app.cfg.DrainTimeout / 2)
+	late := time.NewTimer(settleTimeout(&t.app.cfg))
 	defer late.Stop()
 	select {
 	case r := <-t.inflight:
@@ -398,7 +398,7 @@ func (t *task) closeProducer(err error) error {
 	if t.producer == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), t.app.cfg.DrainTimeout/4)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), abortTimeout(&t.app.cfg))
 	defer cancel()
 	if t.inflight != nil {
 		select {

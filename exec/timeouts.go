@@ -12,6 +12,14 @@ import (
 // Config.withDefaults; explainTimes says which bounds the brokers have.
 
 const (
+	// maxSetbacks is how often in a row a task may come to nothing, fenced or aborted without
+	// a commit in between, or a Join may fail, before Run gives up. With backOff that is after about 45 s.
+	maxSetbacks = 12
+
+	// checkInterval is how often the plan's topics are looked at for changes, checkTimeout bounds one look.
+	checkInterval = 30 * time.Second
+	checkTimeout  = 2 * time.Second
+
 	// purgeInterval is how often repartition topics are purged, purgeTimeout bounds one purge, lastPurge the one at
 	// the end of a run (E12).
 	purgeInterval = 30 * time.Second
@@ -27,6 +35,27 @@ const (
 	endRetry = 500 * time.Millisecond
 	endTries = 4
 )
+
+// backOff is how long to wait after so many setbacks in a row.
+func backOff(setbacks int) time.Duration {
+	return min(5*time.Second, 50*time.Millisecond<<min(setbacks, 10))
+}
+
+// DrainTimeout is shared out like this, from when a task is asked to end, or all of them at the end of Run:
+//
+//	0          1/2            3/4           7/8          1
+//	| batch in hand, commit    | abort       |            |
+//	|          ^ cut: contexts end, no commit is waited for
+//	|                                        ^ Run leaves behind what has not ended
+//	|                                        | leave group|
+//	|                                                     ^ a task that was to move is left behind, and Run ends
+func cutAfter(c *Config) time.Duration        { return c.DrainTimeout / 2 }
+func abortTimeout(c *Config) time.Duration    { return c.DrainTimeout / 4 }
+func shutdownTimeout(c *Config) time.Duration { return c.DrainTimeout / 8 * 7 }
+func leaveTimeout(c *Config) time.Duration    { return c.DrainTimeout / 8 }
+
+// settleTimeout bounds the wait for the commit in flight of a task that has failed: it may still succeed.
+func settleTimeout(c *Config) time.Duration { return c.DrainTimeout / 2 }
 
 // earlyClose is when a transaction closes whatever its task is doing, after it took its first record: no function
 // is called with another record in it. The other half of the timeout is for the call that has begun, the calls
