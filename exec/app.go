@@ -1,9 +1,11 @@
 package exec
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -28,6 +30,8 @@ type App struct {
 	tasks      []taskSpec
 	// onDisk is what userData returns, set by takeInventory.
 	onDisk []byte
+	// restores has room for as many tasks as may restore in bulk at once.
+	restores chan struct{}
 	// taskCount is the number of tasks that this process runs, at least 1: memory is shared out by it.
 	taskCount atomic.Int32
 	started   atomic.Bool
@@ -59,6 +63,7 @@ func New(plan *topology.Plan, cfg Config) (*App, error) {
 	a := &App{plan: plan, cfg: cfg.withDefaults(plan.Name())}
 	a.batchBytes = min(512<<10, a.cfg.MaxRecordBytes)
 	a.holdBytes = 8 << 20
+	a.restores = make(chan struct{}, a.cfg.RestoreParallelism)
 	a.pool = commitlog.NewPool(a.batchBytes + 4096)
 	a.purger = newPurger(a)
 	a.topicIDs = map[string]commitlog.TopicID{}
@@ -106,7 +111,11 @@ func (a *App) Stats() Stats {
 		case running, draining:
 			s.Tasks++
 		}
+		if t.restoring != nil {
+			s.Restores = append(s.Restores, *t.restoring)
+		}
 	}
+	slices.SortFunc(s.Restores, func(x, y RestoreProgress) int { return cmp.Compare(x.Task, y.Task) })
 	return s
 }
 

@@ -56,6 +56,9 @@ type Config struct {
 	// 1 s. A process that is killed replays what its changelogs got since the engine has written
 	// to disk, which may be longer ago: RocksDB collects batches in memory first.
 	FlushInterval time.Duration
+	// RestoreParallelism is how many tasks read and write at once when they have much state to restore; the others
+	// wait for them, those with little do not. Tasks whose state is complete work meanwhile. Default 4.
+	RestoreParallelism int
 
 	// CommitInterval is how long a transaction stays open under load; it closes earlier when
 	// there is nothing more to read. Default 100 ms.
@@ -134,6 +137,7 @@ func (c Config) withDefaults(app string) Config {
 	def(&c.HeartbeatInterval, defaultHeartbeat(&c))
 	def(&c.StateMemory, 256<<20)
 	def(&c.FlushInterval, time.Second)
+	def(&c.RestoreParallelism, 4)
 	def(&c.CommitInterval, 100*time.Millisecond)
 	def(&c.IdleCommitInterval, min(10*time.Millisecond, c.CommitInterval))
 	def(&c.TransactionTimeout, 60*time.Second)
@@ -178,6 +182,7 @@ func (c Config) Validate() error {
 	check(instanceIDPattern.MatchString(c.InstanceID), "InstanceID (%q) must be at most 249 of a-z, A-Z, 0-9, '.', '_', '-'", c.InstanceID)
 	errs = append(errs, d.timeProblems()...)
 	check(d.StateMemory >= 1<<20, "StateMemory (%d) must be >= %d", d.StateMemory, 1<<20)
+	check(d.RestoreParallelism >= 1, "RestoreParallelism (%d) must be >= 1", d.RestoreParallelism)
 	check(d.MaxBatch >= 1, "MaxBatch (%d) must be >= 1", d.MaxBatch)
 	check(d.MaxRecordBytes >= 1024 && d.MaxRecordBytes <= 1<<30, "MaxRecordBytes (%d) must be from 1024 to %d", d.MaxRecordBytes, 1<<30)
 	check(d.Replication == -1 || d.Replication >= 1 && d.Replication <= 32767, "Replication (%d) must be -1 or from 1 to 32767", d.Replication)

@@ -2,15 +2,10 @@ package exec
 
 import (
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/kvstore"
 )
-
-// restoreBatch is the size in bytes of the batches that restored records go to the engine in.
-const restoreBatch = 1 << 20
 
 // restore opens the task's store and brings it to the end of its changelogs: the ends are
 // captured here, after the fence, so that all that earlier owners committed lies before them (E5).
@@ -34,28 +29,19 @@ func (t *task) restore() error {
 	if t.state.synced = label.synced; len(label.checkpoints) == 0 {
 		t.state.synced = began
 	}
-	behind := map[commitlog.TopicPartition]int64{}
-	var records int64
-	ends := view.ends
+	r := &replay{task: t, view: view, began: began, positions: map[commitlog.TopicPartition]int64{}}
 	for i, tp := range tps {
 		st := t.state.stores[i]
 		st.changelogID = view.ids[tp.Topic]
 		st.checkpoint = max(label.checkpoints[tp.Topic], view.starts[tp])
-		if st.checkpoint < ends[tp] {
-			behind[tp] = st.checkpoint
-			records += ends[tp] - st.checkpoint
+		if st.checkpoint < view.ends[tp] {
+			r.positions[tp] = st.checkpoint
 		}
 	}
-	if len(behind) == 0 {
-		t.state.synced = began
-	} else {
-		begin := time.Now()
-		t.log.Info("restore", "offsets", records)
-		if err := t.replay(behind, ends, began); err != nil {
-			return err
-		}
-		t.log.Info("restored", "records", t.restored, "took", time.Since(begin).Round(time.Millisecond).String())
+	if err := r.run(); err != nil {
+		return err
 	}
+	t.state.synced = began
 	t.countEntries()
 	return nil
 }
@@ -98,71 +84,4 @@ func (t *task) tryStore(view *changelogView) (label storeLabel, reason string, e
 	}
 	reason, err = t.app.unusable(t.starting, label, t.sub, t.partition, view)
 	return label, reason, err
-}
-
-func (t *task) changelogIndex(tp commitlog.TopicPartition) int {
-	for i, spec := range t.sub.Stores {
-		if spec.Changelog == tp.Topic {
-			return i
-		}
-	}
-	return -1
-}
-
-// replay reads the changelogs from their positions to the ends, by position: records may be
-// missing at the end (markers, aborted batches, compaction).
-func (t *task) replay(from, ends map[commitlog.TopicPartition]int64, began time.Time) error {
-	reader, err := t.app.log.OpenReader(t.starting, commitlog.ReaderConfig{From: from})
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	var batch kvstore.Batch
-	var cur commitlog.Cursor
-	var rec commitlog.Record
-	left := len(from)
-	for left > 0 {
-		select {
-		case <-t.starting.Done():
-			return t.starting.Err()
-		case c, ok := <-reader.Chunks():
-			if !ok {
-				return readerEnded(reader)
-			}
-			i := t.changelogIndex(c.TopicPartition)
-			st := t.state.stores[i]
-			cur.Reset(&c)
-			for cur.Next(&rec) {
-				if rec.Key == nil {
-					return fmt.Errorf("restore %s: offset %d has no key", c.TopicPartition, rec.Offset)
-				}
-				if rec.Value == nil {
-					batch.Delete(st.toDB(rec.Key))
-				} else {
-					batch.Put(st.toDB(rec.Key), rec.Value)
-				}
-				t.restored++
-			}
-			if err := cur.Err(); err != nil {
-				return fmt.Errorf("restore %s: %w", c.TopicPartition, err)
-			}
-			if st.checkpoint < ends[c.TopicPartition] && c.Next >= ends[c.TopicPartition] {
-				left--
-			}
-			st.checkpoint = c.Next
-			batch.SetCheckpoint(st.spec.Changelog, c.Next)
-			if batch.Size() >= restoreBatch || left == 0 {
-				if left == 0 {
-					t.state.synced = began
-				}
-				t.state.writeLabel(&batch)
-				if err := t.db.Write(&batch); err != nil {
-					return fmt.Errorf("restore %s: %w", c.TopicPartition, err)
-				}
-				batch.Reset()
-				t.publish()
-			}
-		}
-	}
-	return nil
 }

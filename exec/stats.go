@@ -13,6 +13,8 @@ type Stats struct {
 	Tasks, Restoring int
 	// Commits is the number of transactions committed.
 	Commits int64
+	// Restores are the tasks that restore more than nothing at this time, by name.
+	Restores []RestoreProgress
 	// Restored is the number of changelog records read to restore state.
 	Restored int64
 	// Entries is the number of keys in the state of the running tasks, as of their last flush; with

@@ -98,6 +98,7 @@ type task struct {
 	lost      error
 
 	published                  published
+	restoring                  *RestoreProgress // guarded by App.mu; nil unless it restores
 	commits, restored, entries int64
 }
 
