@@ -187,6 +187,20 @@ func TestGroup(t *testing.T) {
 		offsets, err = c.CommittedOffsets(ctx, group)
 		require.NoError(t, err)
 		require.Equal(t, kafka.Offsets{{Topic: topic, Partition: 0}: 2, {Topic: topic, Partition: 1}: 2}, offsets)
+
+		g, err := c.Group(ctx, group)
+		require.NoError(t, err)
+		require.Equal(t, "Stable", g.State)
+		require.Len(t, g.Members, 1)
+		g, err = c.Group(ctx, kafka.Name(t))
+		require.NoError(t, err)
+		require.Equal(t, kafka.Group{State: "Dead"}, g)
+		if b.Kind() == kafka.Embedded {
+			return // it keeps groups elsewhere
+		}
+		generations, err := c.Generations(ctx, group)
+		require.NoError(t, err)
+		require.Equal(t, []int32{1}, generations)
 	})
 }
 

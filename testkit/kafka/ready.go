@@ -94,11 +94,7 @@ func probeNames() []string {
 	names := make([]string, coordinatorPartitions)
 	for i, missing := 0, len(names); missing > 0; i++ {
 		name := fmt.Sprintf("wicker-probe-%d", i)
-		var hash int32
-		for _, c := range []byte(name) {
-			hash = 31*hash + int32(c)
-		}
-		if at := (hash & 0x7fffffff) % coordinatorPartitions; names[at] == "" {
+		if at := (javaHash(name) & 0x7fffffff) % coordinatorPartitions; names[at] == "" {
 			names[at] = name
 			missing--
 		}
