@@ -234,11 +234,25 @@ func (s *memoryStore) Load(int64) (Loader, error) {
 		return nil, s.closedErr()
 	}
 	defer s.gate.Leave()
-	return memoryLoader{s}, nil
+	return &memoryLoader{store: s}, nil
 }
 
 // memoryLoader writes batches as they come.
-type memoryLoader struct{ *memoryStore }
+type memoryLoader struct {
+	store  *memoryStore
+	closed bool
+}
+
+// Write implements Loader.
+func (l *memoryLoader) Write(b *Batch) error {
+	if l.closed {
+		return l.store.closedErr()
+	}
+	return l.store.Write(b)
+}
 
 // Close implements Loader.
-func (memoryLoader) Close() error { return nil }
+func (l *memoryLoader) Close() error {
+	l.closed = true
+	return nil
+}

@@ -58,9 +58,11 @@ type Store interface {
 	// Write does not wait for the disk (S4).
 	Write(b *Batch) error
 
-	// Load begins a bulk load, for restores: cheaper than Write by far when there is much to write. memory
-	// bounds the bytes that the Loader holds before it writes them; 0 means 64 MiB. Until the Loader is closed
-	// the other methods but Stats and Close must not be called: what they would see is not said.
+	// Load begins a bulk load, for restores: cheaper than Write by far when there
+	// is much to write. memory bounds the bytes the Loader takes; 0 is the
+	// engine's default (rocksdb: 64 MiB). Until the Loader is closed the other
+	// methods but Stats and Close must not be called: what they would see is not
+	// said. One load at a time.
 	Load(memory int64) (Loader, error)
 
 	// Checkpoint returns the offset that the last Write that had one for this
@@ -86,15 +88,21 @@ type Store interface {
 	Close() error
 }
 
-// Loader takes batches as Store.Write does, one after the other, and writes several at once: in
-// effect as if each had been written in turn, and whole prefixes of them atomically (S3, S4). It belongs to the
-// goroutine that owns the store.
+// Loader takes batches as Store.Write does, one after the other, and writes
+// several at once: in effect as if each had been written in turn, and whole
+// prefixes of them atomically (S3, S4). It belongs to the goroutine that owns the
+// store.
 type Loader interface {
-	// Write takes the batch's content. b is unchanged and may be reused when Write returns.
-	// After an error the Loader is only to be closed; the store is then as after some earlier batch.
+	// Write takes the batch's content. b is unchanged and may be reused when Write
+	// returns. After an error the Loader is only to be closed; the store is then
+	// as after some earlier batch. After Close it answers ErrClosed, also after
+	// the store's or the engine's.
 	Write(b *Batch) error
-	// Close writes what is held and ends the load; the store is then as after the last batch. After an error of Write it
-	// writes nothing. Called again it returns nil. Closing the store without it drops what is held.
+
+	// Close writes what is held and ends the load; the store is then as after the
+	// last batch. After an error of Write it writes nothing and returns that error.
+	// Called again it returns nil. Closing the store first drops what is held, and
+	// the content is that of S4; Close then says so with ErrClosed.
 	Close() error
 }
 

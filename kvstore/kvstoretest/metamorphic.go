@@ -41,6 +41,10 @@ func newContent() content {
 	return content{data: map[string]string{}, meta: map[string]string{}, checkpoints: map[string]int64{}}
 }
 
+func (c content) clone() content {
+	return content{data: maps.Clone(c.data), meta: maps.Clone(c.meta), checkpoints: maps.Clone(c.checkpoints)}
+}
+
 type model struct {
 	content
 	name string
@@ -69,6 +73,8 @@ func (m *metamorphic) one() {
 		m.scan(md, 0)
 	case p < 930:
 		m.bookkeeping(md)
+	case p < 940:
+		m.load(md)
 	case p < 950:
 		require.NoError(m, md.st.Flush())
 	case p < 980:
@@ -144,6 +150,12 @@ func (m *metamorphic) value() string {
 }
 
 func (m *metamorphic) write(md *model) {
+	m.fill(md.content)
+	require.NoError(m, md.st.Write(&m.batch))
+}
+
+// fill makes a random batch and applies it to c.
+func (m *metamorphic) fill(c content) {
 	m.batch.Reset()
 	for range m.rand.IntN(12) {
 		k := m.key()
@@ -151,20 +163,67 @@ func (m *metamorphic) write(md *model) {
 		case p < 60:
 			v := m.value()
 			m.batch.Put([]byte(k), []byte(v))
-			md.data[k] = v
+			c.data[k] = v
 		case p < 90:
 			m.batch.Delete([]byte(k))
-			delete(md.data, k)
+			delete(c.data, k)
 		case p < 95:
 			v := m.value()
 			m.batch.SetMeta(k, []byte(v))
-			md.meta[k] = v
+			c.meta[k] = v
 		default:
 			m.batch.SetCheckpoint(k, int64(m.step))
-			md.checkpoints[k] = int64(m.step)
+			c.checkpoints[k] = int64(m.step)
 		}
 	}
-	require.NoError(m, md.st.Write(&m.batch))
+}
+
+// load writes batches through a Loader, and leaves it open now and then.
+func (m *metamorphic) load(md *model) {
+	memory := []int64{0, 1, 1500, 4000, 20_000, 100_000}[m.rand.IntN(6)]
+	l, err := md.st.Load(memory)
+	require.NoError(m, err)
+	prefixes := []content{md.clone()}
+	for range m.rand.IntN(30) {
+		m.fill(md.content)
+		require.NoError(m, l.Write(&m.batch))
+		prefixes = append(prefixes, md.clone())
+	}
+	if m.rand.IntN(4) > 0 {
+		require.NoError(m, l.Close())
+		m.compare(md)
+		return
+	}
+	m.closeStore(md)
+	require.ErrorIs(m, l.Write(&m.batch), kvstore.ErrClosed)
+	_ = l.Close()
+	if !m.Persistent {
+		return
+	}
+	md.st = openStore(m.T, m.engine, md.name)
+	got := scan(m.T, md.st, nil, nil)
+	for i := len(prefixes) - 1; i >= 0; i-- {
+		md.content = prefixes[i]
+		if slices.Equal(got, between(md.data, nil, nil)) && m.sameBooks(md) {
+			return
+		}
+	}
+	require.Fail(m, "the store is not as after some batch", "step %d, of %d batches", m.step, len(prefixes)-1)
+}
+
+// sameBooks reports whether checkpoints and metadata are those of the content.
+func (m *metamorphic) sameBooks(md *model) bool {
+	for name, want := range md.checkpoints {
+		if got, ok, err := md.st.Checkpoint(name); !ok || err != nil || got != want {
+			return false
+		}
+	}
+	for name, want := range md.meta {
+		if got, ok, err := md.st.Meta(name); !ok || err != nil || string(got) != want {
+			return false
+		}
+	}
+	return true
 }
 
 func (m *metamorphic) get(md *model, key string) {

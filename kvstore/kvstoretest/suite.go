@@ -51,6 +51,13 @@ func Run(t *testing.T, newEngine func(t *testing.T, dir string) kvstore.Engine, 
 		{"Destroy", testDestroy},
 		{"Concurrent", testConcurrent},
 		{"Stats", testStats},
+		{"LoadIsWrites", testLoadIsWrites},
+		{"LoadOverOlder", testLoadOverOlder},
+		{"LoadNothing", testLoadNothing},
+		{"LoadLargeBatch", testLoadLargeBatch},
+		{"LoadClosed", testLoadClosed},
+		{"LoadLeftOpen", testLoadLeftOpen},
+		{"LoadMeetsEngineClose", testLoadMeetsEngineClose},
 		{"Metamorphic", testMetamorphic},
 	}
 	for _, tt := range tests {

@@ -17,7 +17,7 @@ import (
 //	LOCK            flock by the process that has it open, with its pid
 //	FORMAT          formatText
 //	stores/<name>/  one RocksDB each, name by dirName
-//	trash/          stores on their way out
+//	trash/          stores on their way out, files on their way in
 //
 // The text of FORMAT names the format of the whole tree. Changing anything that
 // an older program would misread is a new number.
@@ -163,6 +163,16 @@ func (d *directory) remove(entry string) error {
 		return fmt.Errorf("destroy in state directory %s: %w", d.path, err)
 	}
 	return nil
+}
+
+// scratch makes a directory for files on their way into stores, in the trash: what a crash
+// leaves there is deleted by the next Open.
+func (d *directory) scratch() (string, error) {
+	dir, err := os.MkdirTemp(filepath.Join(d.path, trashDir), "load-")
+	if err != nil {
+		return "", fmt.Errorf("state directory %s cannot be written: %w", d.path, err)
+	}
+	return dir, nil
 }
 
 func (d *directory) emptyTrash() error {

@@ -251,6 +251,7 @@ func (e *Engine) MemoryBytes() int64 {
 // shared is what the stores of an engine have in common, in C memory.
 type shared struct {
 	options *grocksdb.Options
+	load    *grocksdb.Options      // of the table files of a load
 	wait    *grocksdb.FlushOptions // for a flush that is waited for
 	noWait  *grocksdb.FlushOptions // for one that is not
 	cache   *grocksdb.Cache
@@ -291,17 +292,24 @@ func newShared(o Options) *shared {
 	s.options.SetArenaBlockSize(min(buffer/8, 256<<10))
 	s.options.SetAllowConcurrentMemtableWrites(false) // a store has one writer
 	s.options.SetMaxBackgroundJobs(2)
+	// A load leaves many files of level 0. They take memory of nobody, so later
+	// writes need not wait until they are merged.
+	s.options.SetLevel0FileNumCompactionTrigger(compactAt)
+	s.options.SetLevel0SlowdownWritesTrigger(slowAt)
+	s.options.SetLevel0StopWritesTrigger(2 * slowAt)
 	// Little to read, and nothing that is written by the clock.
 	s.options.SetInfoLogLevel(grocksdb.WarnInfoLogLevel)
 	s.options.SetKeepLogFileNum(2)
 	s.options.SetStatsDumpPeriodSec(0)
 	s.options.SetStatsPersistPeriodSec(0)
+	s.load = s.options.Clone()
 	return s
 }
 
 // destroy frees all of it, after the last store is closed.
 func (s *shared) destroy() {
 	s.options.Destroy()
+	s.load.Destroy()
 	s.wait.Destroy()
 	s.noWait.Destroy()
 	s.table.Destroy()

@@ -2,19 +2,273 @@
 
 package rocksdb
 
-import "github.com/wickerwork/wicker/kvstore"
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 
-// Load implements kvstore.Store.
+	"github.com/wickerwork/wicker/kvstore"
+)
+
+const (
+	defaultLoadMemory = 64 << 20
+	// plainBytes is up to where the end of a load goes into the memtable: a table
+	// file costs some milliseconds whatever its size.
+	plainBytes = 1 << 20
+)
+
+// Load implements kvstore.Store. One load at a time: kvstore.ErrInUse.
 func (s *store) Load(memory int64) (kvstore.Loader, error) {
 	if !s.gate.Enter() {
 		return nil, s.closedErr()
 	}
 	defer s.gate.Leave()
-	return loader{s}, nil
+	if memory < 0 {
+		return nil, storeError(s.name, fmt.Errorf("memory of a load (%d) must be >= 0", memory))
+	}
+	if s.loader != nil {
+		return nil, storeError(s.name, fmt.Errorf("a load is open: %w", kvstore.ErrInUse))
+	}
+	if memory == 0 {
+		memory = defaultLoadMemory
+	}
+	s.loader = &loader{store: s, size: int(min(memory/2, maxChunk)), written: make(chan error, 1), unflushed: true}
+	return s.loader, nil
 }
 
-// loader writes batches as they come.
-type loader struct{ *store }
+// loader collects batches in a chunk. A full one is sorted, written as a table
+// file and ingested on another goroutine, while the next one is filled; so there
+// are two, of half the memory each.
+//
+// The prefix of S4 rests on order: a chunk is ingested, by one record of the
+// manifest, only when all before it is in table files of the database itself.
+// So what was written to the memtable before is flushed first, and one chunk is
+// ingested at a time.
+//
+// Whoever works on a chunk is inside the store's gate; so when the gate is shut
+// nobody works, and the store's Close can free what is left.
+type loader struct {
+	store *store
+	size  int // of a chunk
 
-// Close implements kvstore.Loader.
-func (loader) Close() error { return nil }
+	filling *chunk     // what batches go to; nil at first and after a full one
+	writing *chunk     // the one being written, until wait
+	idle    *chunk     // one that is empty
+	written chan error // answers when writing is written
+	err     error      // why the load has failed
+	closed  bool
+
+	// The following belong to who writes a chunk, of whom there is one.
+	unflushed bool   // there may be something in the memtable
+	dir       string // for table files, "" before the first
+	files     int
+	relaxed   bool // compactions are put off
+}
+
+// Write implements kvstore.Loader.
+func (l *loader) Write(b *kvstore.Batch) error {
+	if !l.store.gate.Enter() {
+		return l.store.closedErr()
+	}
+	defer l.store.gate.Leave()
+	if l.closed {
+		return storeError(l.store.name, fmt.Errorf("load: %w", kvstore.ErrClosed))
+	}
+	if l.err == nil {
+		l.err = l.write(b)
+	}
+	return l.err
+}
+
+func (l *loader) write(b *kvstore.Batch) error {
+	if err := b.Err(); err != nil {
+		return err
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	if l.filling != nil && l.filling.count > 0 && !l.filling.fits(b) {
+		if err := l.seal(); err != nil {
+			return err
+		}
+	}
+	if batchHeader+chunkBytes(b)+16 > l.size {
+		return l.writeAlone(b)
+	}
+	if l.filling == nil {
+		if l.filling, l.idle = l.idle, nil; l.filling == nil {
+			var err error
+			if l.filling, err = newChunk(l.size); err != nil {
+				return storeError(l.store.name, err)
+			}
+			l.store.loading.Add(int64(l.size))
+		}
+	}
+	l.filling.add(b)
+	return nil
+}
+
+// writeAlone writes a batch that is larger than a chunk.
+func (l *loader) writeAlone(b *kvstore.Batch) error {
+	if err := l.wait(); err != nil {
+		return err
+	}
+	return l.plain(b.Encoding())
+}
+
+// plain writes to the memtable.
+func (l *loader) plain(encoding []byte) error {
+	l.unflushed = true
+	if err := l.store.native.write(encoding); err != nil {
+		return l.store.wrap(err)
+	}
+	l.store.engine.wrote(l.store)
+	return nil
+}
+
+// seal hands the chunk being filled to a goroutine, after the one before.
+func (l *loader) seal() error {
+	if err := l.wait(); err != nil {
+		return err
+	}
+	c := l.filling
+	l.filling, l.writing = nil, c
+	l.store.gate.Hold()
+	go func() {
+		defer l.store.gate.Leave()
+		l.written <- l.ingest(c)
+	}()
+	return nil
+}
+
+// wait waits for the chunk being written.
+func (l *loader) wait() error {
+	if l.writing == nil {
+		return nil
+	}
+	err := <-l.written
+	l.writing.reset()
+	l.idle, l.writing = l.writing, nil
+	return err
+}
+
+// ingest makes a chunk part of the database.
+func (l *loader) ingest(c *chunk) error {
+	s := l.store
+	system, data := c.sorted()
+	if l.unflushed {
+		if err := s.flush(); err != nil {
+			return s.wrap(err)
+		}
+		l.unflushed = false
+	}
+	if !l.relaxed {
+		l.relaxed = true
+		if err := s.relax(true); err != nil {
+			return s.wrap(err)
+		}
+	}
+	paths, err := l.tables(c, system, data)
+	if err == nil {
+		if err = s.native.ingest(paths); err != nil {
+			err = fmt.Errorf("ingest: %w", err)
+		}
+	}
+	return s.wrap(err)
+}
+
+// tables writes a chunk's table files. The store's own entries are in one of their own: beside
+// the others they would make the ranges of all files overlap, and those of data
+// that comes in the order of its keys need not.
+func (l *loader) tables(c *chunk, system, data []entry) ([]string, error) {
+	if l.dir == "" {
+		dir, err := l.store.engine.dir.scratch()
+		if err != nil {
+			return nil, err
+		}
+		l.dir = dir
+	}
+	var paths []string
+	for _, entries := range [][]entry{system, data} {
+		if len(entries) == 0 {
+			continue
+		}
+		l.files++
+		path := filepath.Join(l.dir, fmt.Sprintf("%06d.sst", l.files))
+		if err := table(l.store.engine.shared.load, path, c.mem, entries); err != nil {
+			return nil, fmt.Errorf("write of a table file: %w", err)
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+// Close implements kvstore.Loader. After the store's Close it answers
+// kvstore.ErrClosed if something was dropped.
+func (l *loader) Close() error {
+	if !l.store.gate.Enter() {
+		if l.closed {
+			return nil
+		}
+		l.closed = true
+		_ = l.store.shut() // is under way or done; abandon comes before its end
+		return l.err
+	}
+	defer l.store.gate.Leave()
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	err := errors.Join(l.finish(), l.free())
+	l.store.loader = nil
+	return err
+}
+
+// finish writes what is held.
+func (l *loader) finish() error {
+	err := l.wait()
+	if l.err != nil {
+		return l.err
+	}
+	if c := l.filling; err == nil && c != nil && c.count > 0 {
+		if int64(c.used) <= min(plainBytes, l.store.engine.shared.budget.limit/4) {
+			return l.plain(c.batch())
+		}
+		err = l.ingest(c)
+	}
+	return err
+}
+
+// free gives back what the loader has; nobody works on a chunk.
+func (l *loader) free() error {
+	for _, c := range []*chunk{l.filling, l.idle} {
+		if c != nil {
+			c.free()
+			l.store.loading.Add(-int64(l.size))
+		}
+	}
+	l.filling, l.idle = nil, nil
+	var errs []error
+	if l.relaxed {
+		l.relaxed = false
+		errs = append(errs, l.store.wrap(l.store.relax(false)))
+	}
+	if l.dir != "" {
+		errs = append(errs, os.RemoveAll(l.dir))
+		l.dir = ""
+	}
+	return errors.Join(errs...)
+}
+
+// abandon is for the store's Close, in whose gate nobody is any more.
+func (l *loader) abandon() {
+	if err := l.wait(); l.err == nil {
+		l.err = err
+	}
+	if l.err == nil && l.filling != nil && l.filling.count > 0 {
+		l.err = l.store.closedErr()
+	}
+	l.relaxed = false // the database is being closed
+	_ = l.free()
+}

@@ -5,6 +5,7 @@ package rocksdb
 import (
 	"encoding/binary"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,12 @@ type store struct {
 
 	db     *grocksdb.DB
 	native native
+
+	// loader is the open load, nil if there is none. Owner, and Close when nobody
+	// is inside.
+	loader *loader
+	// loading is the memory it has.
+	loading atomic.Int64
 
 	// Scratch of the owner. buf is nil while a scan uses it.
 	key, spare, buf []byte
@@ -214,6 +221,29 @@ func (s *store) flush() error {
 	return nil
 }
 
+// relax puts off compactions during a load, or ends that. It is not kept: a
+// database that is opened has the options it is opened with.
+func (s *store) relax(on bool) error {
+	trigger := compactAt
+	if on {
+		trigger = compactAtInLoad
+	}
+	if err := s.db.SetOptions([]string{"level0_file_num_compaction_trigger"}, []string{strconv.Itoa(trigger)}); err != nil {
+		return fmt.Errorf("set options: %w", statusError(err.Error()))
+	}
+	return nil
+}
+
+const (
+	// compactAt is how many files of level 0, which overlap, are merged into the
+	// levels below: RocksDB's default.
+	compactAt = 4
+	// compactAtInLoad is the same during a load.
+	compactAtInLoad = 64
+	// slowAt is when writes are slowed down, lest files become more and more.
+	slowAt = 4 * compactAtInLoad
+)
+
 // Stats implements kvstore.Store. Entries is RocksDB's estimate, which counts an
 // overwritten key more than once until files are merged, and DiskBytes lags
 // behind by what is not flushed.
@@ -227,7 +257,7 @@ func (s *store) Stats() (kvstore.Stats, error) {
 	disk, _ := s.db.GetIntProperty("rocksdb.live-sst-files-size")
 	return kvstore.Stats{
 		Entries:     max(0, int64(keys)-1), // the format mark
-		MemoryBytes: all,
+		MemoryBytes: all + s.loading.Load(),
 		DiskBytes:   int64(disk),
 	}, nil
 }
@@ -245,6 +275,9 @@ func (s *store) shut() error {
 	var err error
 	s.once.Do(func() {
 		s.gate.Close()
+		if s.loader != nil {
+			s.loader.abandon()
+		}
 		err = s.wrap(s.flush())
 		s.free()
 		s.engine.released(s)

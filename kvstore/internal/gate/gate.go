@@ -30,7 +30,11 @@ func (g *Gate) Enter() bool {
 	return false
 }
 
-// Leave undoes an Enter that returned true.
+// Hold enters once more on behalf of another goroutine. The caller is inside, so it
+// cannot fail, even while Close waits; that goroutine calls Leave.
+func (g *Gate) Hold() { g.state.Add(1) }
+
+// Leave undoes a Hold, or an Enter that returned true.
 func (g *Gate) Leave() {
 	// Equal to closing: the last one out after Close began. Users turned away
 	// pass here too and may see it once more.

@@ -1,0 +1,120 @@
+//go:build cgo
+
+package rocksdb
+
+/*
+#include <stdint.h>
+#include <stdlib.h>
+#include "rocksdb/c.h"
+
+// An entry of a chunk's index, as Go's entry. at is where its batch entry
+// begins; 0 means that a later entry of the key wins.
+typedef struct {
+	uint64_t prefix;
+	uint32_t at;
+	uint32_t klen;
+} wicker_entry;
+
+static const char* wicker_varint(const char* p, size_t* v) {
+	size_t r = 0;
+	for (int shift = 0;; shift += 7) {
+		unsigned char c = (unsigned char)*p++;
+		r |= (size_t)(c & 0x7f) << shift;
+		if (c < 0x80) break;
+	}
+	*v = r;
+	return p;
+}
+
+// wicker_table writes the entries, sorted, to a table file.
+static char* wicker_table(rocksdb_options_t* options, const char* path,
+		const char* base, const wicker_entry* e, size_t n) {
+	char* err = NULL;
+	rocksdb_envoptions_t* env = rocksdb_envoptions_create();
+	rocksdb_sstfilewriter_t* w = rocksdb_sstfilewriter_create(env, options);
+	rocksdb_sstfilewriter_open(w, path, &err);
+	for (size_t i = 0; i < n && err == NULL; i++) {
+		if (i + 8 < n) {
+			const char* ahead = base + e[i + 8].at;
+			__builtin_prefetch(ahead);
+			__builtin_prefetch(ahead + 64);
+			__builtin_prefetch(ahead + 128);
+			__builtin_prefetch(ahead + 192);
+		}
+		if (e[i].at == 0) continue;
+		const char* p = base + e[i].at;
+		char tag = *p++;
+		size_t klen, vlen;
+		const char* key = p = wicker_varint(p, &klen);
+		p += klen;
+		if (tag == 0) {
+			rocksdb_sstfilewriter_delete(w, key, klen, &err);
+			continue;
+		}
+		p = wicker_varint(p, &vlen);
+		rocksdb_sstfilewriter_put(w, key, klen, p, vlen, &err);
+	}
+	if (err == NULL) rocksdb_sstfilewriter_finish(w, &err);
+	rocksdb_sstfilewriter_destroy(w);
+	rocksdb_envoptions_destroy(env);
+	return err;
+}
+
+// wicker_ingest makes the files part of the database, all or none.
+static char* wicker_ingest(rocksdb_t* db, const char* const* paths, size_t n) {
+	char* err = NULL;
+	rocksdb_ingestexternalfileoptions_t* o = rocksdb_ingestexternalfileoptions_create();
+	rocksdb_ingestexternalfileoptions_set_move_files(o, 1);
+	// Nobody scans meanwhile.
+	rocksdb_ingestexternalfileoptions_set_snapshot_consistency(o, 0);
+	rocksdb_ingest_external_file(db, paths, n, o, &err);
+	rocksdb_ingestexternalfileoptions_destroy(o);
+	return err;
+}
+
+#cgo noescape wicker_table
+#cgo nocallback wicker_table
+#cgo nocallback wicker_ingest
+*/
+import "C"
+
+import (
+	"errors"
+	"reflect"
+	"unsafe"
+
+	"github.com/linxGnu/grocksdb"
+)
+
+// optionsHandle finds the handle in grocksdb's Options, which does not export it.
+func optionsHandle(o *grocksdb.Options) (*C.rocksdb_options_t, error) {
+	f := reflect.ValueOf(o).Elem().FieldByName("c")
+	if !f.IsValid() || f.Kind() != reflect.Pointer || f.IsNil() {
+		return nil, errors.New("this version of grocksdb keeps its options elsewhere than v1.7.15 does")
+	}
+	return (*C.rocksdb_options_t)(f.UnsafePointer()), nil
+}
+
+// table writes the sorted entries of a chunk to a table file at path.
+func table(o *grocksdb.Options, path string, body []byte, entries []entry) error {
+	options, err := optionsHandle(o)
+	if err != nil {
+		return err
+	}
+	p := C.CString(path)
+	defer C.free(unsafe.Pointer(p))
+	base, _ := chars(body)
+	return failure(C.wicker_table(options, p, base,
+		(*C.wicker_entry)(unsafe.Pointer(unsafe.SliceData(entries))), C.size_t(len(entries))))
+}
+
+// ingest makes table files part of the database, all or none, and removes them
+// from where they are.
+func (n *native) ingest(paths []string) error {
+	list := make([]*C.char, len(paths))
+	for i, p := range paths {
+		list[i] = C.CString(p)
+		defer C.free(unsafe.Pointer(list[i]))
+	}
+	return failure(C.wicker_ingest(n.db, &list[0], C.size_t(len(list))))
+}
