@@ -107,7 +107,11 @@ func TestE11AFunctionThatBlocksEndsRunWithErrDrainTimeout(t *testing.T) {
 				err := <-s.end
 				require.ErrorIs(t, err, exec.ErrDrainTimeout)
 				require.ErrorContains(t, err, "task app-in-")
-				require.LessOrEqual(t, time.Since(begin), 4*time.Second)
+				bound := 3 * time.Second
+				if how == "rebalance" { // the task has as long, and then all others
+					bound *= 2
+				}
+				require.LessOrEqual(t, time.Since(begin), bound)
 				close(release) // it comes back when all is over
 				synctest.Wait()
 				if other == nil {
@@ -123,8 +127,8 @@ func TestE11AFunctionThatBlocksEndsRunWithErrDrainTimeout(t *testing.T) {
 	}
 }
 
-// A call of Memo that heeds its context ends with it.
-func TestE11MemosContextEndsAfterDrainTimeout(t *testing.T) {
+// A call of Memo that heeds its context ends with it, at half of DrainTimeout: what is left is for the abort.
+func TestE11MemosContextEndsWithinDrainTimeout(t *testing.T) {
 	onBench(t, 1, func(t *testing.T, b *bench) {
 		called, call := once()
 		plan, err := topology.New("app").From(ops.Source(benchIn)).Memo(ops.Memo("m", codec.String, func(ctx context.Context, _ string) (string, error) {
@@ -139,7 +143,7 @@ func TestE11MemosContextEndsAfterDrainTimeout(t *testing.T) {
 		begin := time.Now()
 		s.cancel()
 		require.ErrorIs(t, <-s.end, exec.ErrDrainTimeout)
-		require.Equal(t, 3*time.Second, time.Since(begin))
+		require.Equal(t, 1500*time.Millisecond, time.Since(begin))
 		require.Zero(t, b.offset(0))
 	})
 }

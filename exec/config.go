@@ -80,8 +80,10 @@ type Config struct {
 	MaxRecordBytes int
 	// Compression of what is written: "none", "gzip", "snappy", "lz4" or "zstd". Default none.
 	Compression string
-	// DrainTimeout bounds what ending takes: finishing the batch in hand, committing, closing.
-	// What is not finished by then is aborted. Default 10 s.
+	// DrainTimeout bounds what the end of Run takes, whatever functions do, and what a task takes that moves to
+	// another process: finishing the batch in hand, committing, closing. What is not finished by half of it is
+	// aborted, and contexts of Memo's calls end; a function that has not returned by the end of it is left behind, with an
+	// error. Default 10 s.
 	DrainTimeout time.Duration
 
 	// Replication is the replica count of the topics that Run creates. Default -1, the broker's default.

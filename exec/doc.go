@@ -27,16 +27,19 @@
 //   - E9 All reads are read_committed.
 //   - E10 An error or a panic of a user's function ends Run with the record's coordinates
 //     (a [RecordError]), and nothing of the open transaction is committed. Only the broker's own passing errors are retried.
+//   - E8 A rebalance stops only tasks that move, and a task that moves is given up before it is taken. Heartbeats wait
+//     for nothing.
 //   - E11 When its context ends, Run finishes the batch in hand, commits, and returns within
-//     about twice Config.DrainTimeout, unless a user's function does not return.
+//     Config.DrainTimeout, whatever a user's function does.
 //
 // Delivery is exactly once for what stays in Kafka: outputs, state and positions. Readers
 // must read with isolation.level=read_committed.
 //
 // # Several instances
 //
-// Instances of one plan share its tasks through the consumer group named as the plan. A
-// rebalance stops all tasks of an instance, which commit first, and starts those it is assigned.
+// Instances of one plan share its tasks through the consumer group named as the plan. When instances come or go,
+// the group's leader assigns tasks anew: as evenly as can be, to those that run them first, then to those that have
+// their state on disk. Everybody goes on with the tasks it keeps (KIP-429).
 //
 // # Concurrency
 //
