@@ -79,7 +79,7 @@ type Log interface {
 	CommittedOffsets(ctx context.Context, group string, tps []TopicPartition) (map[TopicPartition]int64, error)
 
 	// DeleteRecords deletes the records below an offset, by partition (KIP-107). An offset at or below
-	// the log's start changes nothing; one beyond the high watermark is an error that wraps ErrOffsetOutOfRange.
+	// the log's start changes nothing; one beyond the high watermark is an error that wraps a RangeError.
 	// On error some partitions may have been done; asking again is harmless.
 	DeleteRecords(ctx context.Context, below map[TopicPartition]int64) error
 
@@ -105,7 +105,7 @@ type Log interface {
 // OpenTransaction is a transaction that a partition waits for.
 type OpenTransaction struct {
 	TopicPartition
-	// ProducerID is whose it is, TransactionalID the same by name, empty if the log does not tell.
+	// ProducerID is whose it is, -1 if the log does not tell; TransactionalID the same by name, empty if it does not.
 	ProducerID      int64
 	TransactionalID string
 	// Start is the offset of its first record in the partition.

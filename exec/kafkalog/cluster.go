@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 )
@@ -89,101 +88,100 @@ func (c *cluster) locate(ctx context.Context, tps []commitlog.TopicPartition) (m
 
 // refresh asks any broker about the topics and remembers brokers and leaders. The first topic
 // with an error is returned as one; UNKNOWN_TOPIC_OR_PARTITION among them.
-func (c *cluster) refresh(ctx context.Context, topics []string) (*metadata.Response, error) {
-	res, err := c.describe(ctx, topics)
+func (c *cluster) refresh(ctx context.Context, topics []string) (*description, error) {
+	d, err := c.describe(ctx, topics)
 	if err != nil {
 		return nil, err
 	}
-	for i := range res.Topics {
-		if e := kafkaErr("describe topic", inCall, res.Topics[i].ErrorCode); e != nil {
-			e.Topic = res.Topics[i].Name
+	for i := range d.topics {
+		if e := kafkaErr("describe topic", inCall, d.topics[i].code); e != nil {
+			e.Topic = d.topics[i].name
 			return nil, e
 		}
 	}
-	return res, nil
+	return d, nil
 }
 
 // describe is refresh without looking at the topics' errors.
-func (c *cluster) describe(ctx context.Context, topics []string) (*metadata.Response, error) {
-	if topics == nil {
-		topics = []string{} // null would ask for all of them
-	}
-	msg, err := c.anyBroker(ctx, &metadata.Request{TopicNames: topics, AllowAutoTopicCreation: false})
+func (c *cluster) describe(ctx context.Context, topics []string) (*description, error) {
+	var d *description
+	err := c.askAny(ctx, func(cn *conn) (err error) {
+		d, err = cn.describe(ctx, topics)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	res := msg.(*metadata.Response)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.controller = res.ControllerID
-	c.brokers = make(map[int32]string, len(res.Brokers))
-	for _, b := range res.Brokers {
-		c.brokers[b.NodeID] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
-	}
-	for _, t := range res.Topics {
-		for _, p := range t.Partitions {
-			tp := commitlog.TopicPartition{Topic: t.Name, Partition: p.PartitionIndex}
-			if _, alive := c.brokers[p.LeaderID]; alive {
-				c.leaders[tp] = p.LeaderID
+	c.controller, c.brokers = d.controller, maps.Clone(d.brokers)
+	for _, t := range d.topics {
+		for _, p := range t.partitions {
+			tp := commitlog.TopicPartition{Topic: t.name, Partition: p.index}
+			if _, alive := c.brokers[p.leader]; alive {
+				c.leaders[tp] = p.leader
 			} else {
 				delete(c.leaders, tp)
 			}
 		}
 	}
-	return res, nil
+	return d, nil
 }
 
-// anyBroker sends req to the first broker that answers: known ones, then the configured
+// anyBroker is askAny with one of kafka-go's messages.
+func (c *cluster) anyBroker(ctx context.Context, req protocol.Message) (msg protocol.Message, err error) {
+	err = c.askAny(ctx, func(cn *conn) (err error) {
+		msg, err = cn.roundTrip(ctx, req)
+		return err
+	})
+	return msg, err
+}
+
+// askAny asks the first broker that answers: known ones, then the configured
 // addresses. If none does, the error names each and what it said.
-func (c *cluster) anyBroker(ctx context.Context, req protocol.Message) (protocol.Message, error) {
-	c.mu.Lock()
-	ids := make([]int32, 0, len(c.brokers))
+func (c *cluster) askAny(ctx context.Context, ask func(cn *conn) error) error {
+	ids := c.ids()
 	addrs := map[string]bool{}
-	for id, a := range c.brokers {
-		ids = append(ids, id)
-		addrs[a] = true
-	}
-	c.mu.Unlock()
-	slices.Sort(ids)
 	var tried []string
 	var last error
-	ask := func(get func() (*conn, error)) (protocol.Message, error) {
+	// next is one try; it returns whether that was all.
+	next := func(addr string, get func() (*conn, error)) (done bool, err error) {
 		cn, err := get()
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = ask(cn)
 		}
-		return cn.roundTrip(ctx, req)
-	}
-	note := func(addr string, err error) (stop bool) {
+		if err == nil {
+			return true, nil
+		}
 		tried, last = append(tried, addr), err
-		return ctx.Err() != nil || classify(err) == commitlog.Fatal
+		return ctx.Err() != nil || classify(err) == commitlog.Fatal, err
 	}
 	for _, id := range ids {
 		addr, _ := c.addr(id)
-		msg, err := ask(func() (*conn, error) { return c.conns.get(ctx, id) })
-		if err == nil {
-			return msg, nil
-		}
-		if note(addr, err) {
-			return nil, err
+		addrs[addr] = true
+		if done, err := next(addr, func() (*conn, error) { return c.conns.get(ctx, id) }); done {
+			return err
 		}
 	}
 	for _, addr := range c.cfg.Brokers {
 		if addrs[addr] {
 			continue
 		}
-		msg, err := ask(func() (*conn, error) { return c.conns.dialSeed(ctx, addr) })
-		if err == nil {
-			return msg, nil
-		}
-		if note(addr, err) {
-			return nil, err
+		if done, err := next(addr, func() (*conn, error) { return c.conns.dialSeed(ctx, addr) }); done {
+			return err
 		}
 	}
 	if ce, ok := errors.AsType[*connError](last); ok {
 		last = ce.err
 	}
-	return nil, &connError{addr: strings.Join(tried, ", "), err: last}
+	return &connError{addr: strings.Join(tried, ", "), err: last}
+}
+
+// ids returns the brokers that are known, in order.
+func (c *cluster) ids() []int32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.brokers))
 }
 
 // anyController sends req to the controller, or to any broker if it is not known.

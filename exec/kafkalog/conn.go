@@ -36,8 +36,8 @@ var versions = map[protocol.ApiKey]struct{ min, max int16 }{
 	protocol.Produce:            {3, 8},   // own framing: lane.go
 	protocol.Fetch:              {11, 11}, // own message: fetch.go
 	protocol.ListOffsets:        {2, 5},
-	protocol.Metadata:           {4, 8},
-	protocol.OffsetFetch:        {7, 7}, // own message: offsets.go
+	protocol.Metadata:           {4, metadataWithIDs}, // own message from there on: metadata.go
+	protocol.OffsetFetch:        {7, 7},               // own message: offsets.go
 	protocol.FindCoordinator:    {1, 2},
 	protocol.JoinGroup:          {7, 7}, // own messages, these four: membership.go
 	protocol.Heartbeat:          {4, 4},
@@ -53,6 +53,26 @@ var versions = map[protocol.ApiKey]struct{ min, max int16 }{
 	protocol.TxnOffsetCommit:    {3, 3},
 	protocol.DescribeConfigs:    {1, 3},
 	protocol.SaslAuthenticate:   {0, 1},
+	protocol.DeleteRecords:      {2, 2}, // own message: admin.go
+	describeProducers:           {0, 0}, // own messages, these two: opentxns.go
+	listTransactions:            {0, 0},
+}
+
+// Calls that kafka-go has no name for.
+const (
+	describeProducers = protocol.ApiKey(61)
+	listTransactions  = protocol.ApiKey(66)
+)
+
+// callName is the name of a call.
+func callName(key protocol.ApiKey) string {
+	switch key {
+	case describeProducers:
+		return "DescribeProducers"
+	case listTransactions:
+		return "ListTransactions"
+	}
+	return key.String()
 }
 
 // conn is one connection to one broker. Requests are written in the order of send and answered
@@ -205,12 +225,14 @@ func (c *conn) version(key protocol.ApiKey) (int16, error) {
 	own := versions[key]
 	theirs, ok := c.offered[key]
 	if !ok {
-		return 0, &commitlog.Error{Op: key.String(), Partition: -1, Err: fmt.Errorf("broker %s does not serve this call", c.addr)}
+		return 0, &commitlog.Error{Op: callName(key), Partition: -1, Code: codeUnsupportedVersion, Name: name(codeUnsupportedVersion),
+			Err: fmt.Errorf("broker %s does not serve this call", c.addr)}
 	}
 	v := min(own.max, theirs.MaxVersion)
 	if v < own.min || v < theirs.MinVersion {
-		return 0, &commitlog.Error{Op: key.String(), Partition: -1, Err: fmt.Errorf("broker %s serves versions %d to %d, this client speaks %d to %d",
-			c.addr, theirs.MinVersion, theirs.MaxVersion, own.min, own.max)}
+		return 0, &commitlog.Error{Op: callName(key), Partition: -1, Code: codeUnsupportedVersion, Name: name(codeUnsupportedVersion),
+			Err: fmt.Errorf("broker %s serves versions %d to %d, this client speaks %d to %d",
+				c.addr, theirs.MinVersion, theirs.MaxVersion, own.min, own.max)}
 	}
 	return v, nil
 }
@@ -228,6 +250,7 @@ func (c *conn) roundTripFor(ctx context.Context, req protocol.Message, timeout t
 	if err != nil {
 		return nil, err
 	}
+	v = min(v, key.MaxVersion()) // beyond it is what this package writes itself
 	var b bytes.Buffer
 	if err := protocol.WriteRequest(&b, v, 0, c.clientID, req); err != nil {
 		return nil, &commitlog.Error{Op: key.String(), Partition: -1, Err: fmt.Errorf("encoding version %d: %w", v, err)}

@@ -3,8 +3,6 @@ package kafkalog
 import (
 	"context"
 	"errors"
-	"net"
-	"strconv"
 	"sync"
 
 	"github.com/segmentio/kafka-go/protocol"
@@ -58,7 +56,7 @@ func (c *coordinators) find(ctx context.Context, key coordinatorKey) (int32, err
 		return 0, key.name(message(e, res.ErrorMessage))
 	}
 	c.cluster.mu.Lock()
-	c.cluster.brokers[res.NodeID] = net.JoinHostPort(res.Host, strconv.Itoa(int(res.Port)))
+	c.cluster.brokers[res.NodeID] = address(res.Host, res.Port)
 	c.cluster.mu.Unlock()
 	c.mu.Lock()
 	c.at[key] = res.NodeID

@@ -55,6 +55,9 @@ const (
 	codeCoordinatorLoading     = 14
 	codeCoordinatorNotAvail    = 15
 	codeUnsupportedMechanism   = 33
+	codeUnsupportedVersion     = 35
+	codeTopicUnauthorized      = 29
+	codeClusterUnauthorized    = 31
 )
 
 type override struct {

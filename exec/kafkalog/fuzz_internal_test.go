@@ -58,6 +58,10 @@ func FuzzAnswers(f *testing.F) {
 		_, _ = readJoin(b)
 		_, _, _ = readSync(b)
 		_, _ = readLeave(b)
+		_, _ = readMetadata(b)
+		_, _ = readDeleteRecords("op", b)
+		_, _ = readDescribeProducers("op", b)
+		_, _ = readListTransactions(b)
 		abortMarker(b)
 		for c := gzipCodec; c < zstdCodec; c++ { // zstd may stand for much in a few bytes, up to a bound
 			_, _ = c.decompress(b)

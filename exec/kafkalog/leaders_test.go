@@ -64,3 +64,42 @@ func TestLeadersMove(t *testing.T) {
 	}, 30*time.Second, 5*time.Millisecond)
 	s.check(t, f.until(t, end))
 }
+
+// E12: records are deleted, and transactions told, while leaders move.
+func TestAdminWhileLeadersMove(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(3))
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	l, err := kafkalog.Open(t.Context(), kafkalog.Config{Brokers: c.ListenAddrs()[:1]})
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	const parts = 6
+	require.NoError(t, l.CreateTopics(t.Context(), []commitlog.TopicSpec{{Name: "moving", Partitions: parts, Replication: -1}}))
+	var tps []commitlog.TopicPartition
+	p, err := l.OpenProducer(t.Context(), commitlog.ProducerConfig{TransactionalID: "p"})
+	require.NoError(t, err)
+	defer p.Close()
+	for i := range int32(parts) {
+		tps = append(tps, commitlog.TopicPartition{Topic: "moving", Partition: i})
+		require.NoError(t, p.Produce(t.Context(), tps[i], batchOf(make([]string, 50)...)))
+	}
+	_, err = p.Commit(t.Context(), nil, commitlog.GroupMetadata{Generation: -1})
+	require.NoError(t, err)
+	r := rand.New(rand.NewPCG(3, 4))
+	for below := int64(1); below <= 40; below++ {
+		for range 2 {
+			require.NoError(t, c.MoveTopicPartition("moving", int32(r.IntN(parts)), int32(r.IntN(3))))
+		}
+		want := map[commitlog.TopicPartition]int64{}
+		for _, tp := range tps {
+			want[tp] = below
+		}
+		require.NoError(t, l.DeleteRecords(t.Context(), want))
+		start, err := l.StartOffsets(t.Context(), tps)
+		require.NoError(t, err)
+		require.Equal(t, want, start)
+		open, err := l.OpenTransactions(t.Context(), tps)
+		require.NoError(t, err)
+		require.Empty(t, open)
+	}
+}

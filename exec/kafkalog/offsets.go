@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"slices"
-	"sync"
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
@@ -30,35 +28,8 @@ func (l *Log) EndOffsets(ctx context.Context, tps []commitlog.TopicPartition, is
 }
 
 func (l *Log) listOffsets(ctx context.Context, op string, tps []commitlog.TopicPartition, timestamp int64, iso commitlog.Isolation) (map[commitlog.TopicPartition]int64, error) {
-	offsets := make(map[commitlog.TopicPartition]int64, len(tps))
-	left := slices.Clone(tps)
-	err := l.retry(ctx, op, func(ctx context.Context) error {
-		by, err := l.cluster.locate(ctx, left)
-		if err != nil {
-			return err
-		}
-		var mu sync.Mutex
-		var wg sync.WaitGroup
-		var failed error
-		for id, tps := range by {
-			wg.Go(func() {
-				got, err := l.listOffsetsOf(ctx, op, id, tps, timestamp, iso)
-				mu.Lock()
-				defer mu.Unlock()
-				for tp, o := range got {
-					offsets[tp] = o
-				}
-				if err != nil && (failed == nil || classify(err) == commitlog.Fatal) {
-					failed = err
-				}
-			})
-		}
-		wg.Wait()
-		left = slices.DeleteFunc(left, func(tp commitlog.TopicPartition) bool { _, ok := offsets[tp]; return ok })
-		if failed == nil && len(left) > 0 {
-			failed = at(message(kafkaErr(op, inCall, codeLeaderNotAvailable), "the broker did not answer for it"), left[0])
-		}
-		return failed
+	offsets, err := perLeader(ctx, l, op, tps, func(ctx context.Context, cn *conn, tps []commitlog.TopicPartition) (map[commitlog.TopicPartition]int64, error) {
+		return listOffsetsOf(ctx, cn, op, tps, timestamp, iso)
 	})
 	if err != nil {
 		return nil, err
@@ -67,8 +38,8 @@ func (l *Log) listOffsets(ctx context.Context, op string, tps []commitlog.TopicP
 }
 
 // listOffsetsOf asks one leader. What it returns is good even if there is an error, which is
-// then the first partition's; leaders of partitions that failed are forgotten.
-func (l *Log) listOffsetsOf(ctx context.Context, op string, id int32, tps []commitlog.TopicPartition, timestamp int64, iso commitlog.Isolation) (map[commitlog.TopicPartition]int64, error) {
+// then the first partition's.
+func listOffsetsOf(ctx context.Context, cn *conn, op string, tps []commitlog.TopicPartition, timestamp int64, iso commitlog.Isolation) (map[commitlog.TopicPartition]int64, error) {
 	req := &listoffsets.Request{ReplicaID: -1, IsolationLevel: isolationLevel(iso)}
 	for topic, partitions := range byTopic(tps) {
 		t := listoffsets.RequestTopic{Topic: topic}
@@ -77,15 +48,8 @@ func (l *Log) listOffsetsOf(ctx context.Context, op string, id int32, tps []comm
 		}
 		req.Topics = append(req.Topics, t)
 	}
-	var msg protocol.Message
-	cn, err := l.cluster.conns.get(ctx, id)
-	if err == nil {
-		msg, err = cn.roundTrip(ctx, req)
-	}
+	msg, err := cn.roundTrip(ctx, req)
 	if err != nil {
-		for _, tp := range tps {
-			l.cluster.forget(tp)
-		}
 		return nil, err
 	}
 	got := make(map[commitlog.TopicPartition]int64, len(tps))
@@ -94,7 +58,6 @@ func (l *Log) listOffsetsOf(ctx context.Context, op string, id int32, tps []comm
 		for _, p := range t.Partitions {
 			tp := commitlog.TopicPartition{Topic: t.Topic, Partition: p.Partition}
 			if e := kafkaErr(op, inCall, p.ErrorCode); e != nil {
-				l.cluster.forget(tp)
 				if failed == nil {
 					failed = at(e, tp)
 				}

@@ -15,7 +15,7 @@ import (
 
 const topicResource = 2 // Kafka's resource type in DescribeConfigs
 
-// Topics implements commitlog.Log.
+// Topics implements commitlog.Log. Brokers before Kafka 2.8 tell no topic ids: they are zero.
 func (l *Log) Topics(ctx context.Context, names ...string) (map[string]commitlog.Topic, error) {
 	topics := make(map[string]commitlog.Topic, len(names))
 	if len(names) == 0 {
@@ -27,16 +27,16 @@ func (l *Log) Topics(ctx context.Context, names ...string) (map[string]commitlog
 			return err
 		}
 		clear(topics)
-		for i := range res.Topics {
-			t := &res.Topics[i]
-			if t.ErrorCode == codeUnknownTopic {
+		for i := range res.topics {
+			t := &res.topics[i]
+			if t.code == codeUnknownTopic {
 				continue
 			}
-			if e := kafkaErr("describe topic", inCall, t.ErrorCode); e != nil {
-				e.Topic = t.Name
+			if e := kafkaErr("describe topic", inCall, t.code); e != nil {
+				e.Topic = t.name
 				return e
 			}
-			topics[t.Name] = commitlog.Topic{Name: t.Name, Partitions: len(t.Partitions)}
+			topics[t.name] = commitlog.Topic{Name: t.name, Partitions: len(t.partitions), ID: t.id}
 		}
 		return nil
 	})
@@ -136,20 +136,20 @@ func (l *Log) CreateTopics(ctx context.Context, specs []commitlog.TopicSpec) err
 		if err != nil {
 			return err
 		}
-		for i := range res.Topics {
-			t := &res.Topics[i]
+		for i := range res.topics {
+			t := &res.topics[i]
 			// A broker may hear of a topic later than the controller: not the caller's mistake.
-			code := t.ErrorCode
-			if code == codeUnknownTopic || code == 0 && len(t.Partitions) == 0 {
+			code := t.code
+			if code == codeUnknownTopic || code == 0 && len(t.partitions) == 0 {
 				code = codeLeaderNotAvailable
 			}
-			for _, p := range t.Partitions {
-				if code == 0 && p.LeaderID == noLeader {
+			for _, p := range t.partitions {
+				if code == 0 && p.leader == noLeader {
 					code = codeLeaderNotAvailable
 				}
 			}
 			if e := kafkaErr("wait for leaders of created topic", inCall, code); e != nil {
-				e.Topic = t.Name
+				e.Topic = t.name
 				return e
 			}
 		}

@@ -17,6 +17,7 @@ const (
 
 // txn is one transaction. Its batches point to it: its outcome is theirs.
 type txn struct {
+	of      *transactional
 	outcome outcome
 	spans   []span // in the order of the first write; nil once it has ended
 	offsets map[commitlog.TopicPartition]int64
@@ -62,6 +63,7 @@ type partition struct {
 type openTxn struct {
 	t     *txn
 	first int64
+	last  int64 // when it wrote last, in ms since the epoch
 }
 
 // limit returns the offset up to which iso reads.
@@ -87,7 +89,7 @@ func (p *partition) append(b commitlog.RecordBatch, t *txn, now func() int64) in
 	p.end = b.LastOffset + 1
 	p.batches = append(p.batches, batch{RecordBatch: b, txn: t, next: p.end})
 	if t != nil {
-		t.wrote(p, b.BaseOffset)
+		t.wrote(p, b.BaseOffset, now())
 		p.wake(commitlog.ReadUncommitted)
 		return b.BaseOffset
 	}
@@ -97,15 +99,20 @@ func (p *partition) append(b commitlog.RecordBatch, t *txn, now func() int64) in
 }
 
 // wrote notes that the transaction wrote to p from first to p's end.
-func (t *txn) wrote(p *partition, first int64) {
+func (t *txn) wrote(p *partition, first, now int64) {
 	for i := range t.spans {
 		if t.spans[i].p == p {
 			t.spans[i].next = p.end
+			for j := range p.open {
+				if p.open[j].t == t {
+					p.open[j].last = now
+				}
+			}
 			return
 		}
 	}
 	t.spans = append(t.spans, span{p: p, first: first, next: p.end})
-	p.open = append(p.open, openTxn{t, first})
+	p.open = append(p.open, openTxn{t: t, first: first, last: now})
 }
 
 // finish ends t here with a marker. t's outcome is set.

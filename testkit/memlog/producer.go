@@ -18,6 +18,7 @@ const (
 // transactional is what the coordinator knows of a transactional id.
 type transactional struct {
 	id       string
+	number   int64     // the producer id
 	owner    *producer // nil when nobody may use the id: its last owner was fenced by a timeout
 	open     *txn
 	deadline time.Time // of the open transaction
@@ -26,7 +27,7 @@ type transactional struct {
 // begin returns the open transaction, a new one if there is none. The caller holds mu.
 func (c *cluster) begin(t *transactional, timeout time.Duration) *txn {
 	if t.open == nil {
-		t.open = &txn{}
+		t.open = &txn{of: t}
 		t.deadline = c.opts.Now().Add(timeout)
 		c.arm(t.deadline)
 	}
@@ -100,7 +101,7 @@ func (l *Log) OpenProducer(ctx context.Context, cfg commitlog.ProducerConfig) (c
 	}
 	t := c.txns[cfg.TransactionalID]
 	if t == nil {
-		t = &transactional{id: cfg.TransactionalID}
+		t = &transactional{id: cfg.TransactionalID, number: int64(len(c.txns))}
 		c.txns[t.id] = t
 	}
 	c.end(t, aborted)

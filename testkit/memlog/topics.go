@@ -272,8 +272,10 @@ func (l *Log) DeleteRecords(ctx context.Context, below map[commitlog.TopicPartit
 	}
 	var errs []error
 	for tp, offset := range below {
-		_, err := l.c.truncate(tp, offset)
-		errs = append(errs, err)
+		if offset > 0 {
+			_, err := l.c.truncate(tp, offset)
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -285,10 +287,22 @@ func (l *Log) OpenTransactions(ctx context.Context, tps []commitlog.TopicPartiti
 	}
 	l.c.mu.Lock()
 	defer l.c.mu.Unlock()
-	if err := l.usable(ctx, "describe producers"); err != nil {
+	const op = "describe producers"
+	if err := l.usable(ctx, op); err != nil {
 		return nil, err
 	}
-	return nil, nil
+	var out []commitlog.OpenTransaction
+	for _, tp := range tps {
+		p, err := l.c.partition(op, tp)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range p.open {
+			out = append(out, commitlog.OpenTransaction{TopicPartition: tp, ProducerID: o.t.of.number, TransactionalID: o.t.of.id,
+				Start: o.first, Since: time.UnixMilli(o.last)})
+		}
+	}
+	return out, nil
 }
 
 // Truncate deletes the records of a partition before an offset, as its retention does; -1 means

@@ -223,6 +223,7 @@ func TestMutant(t *testing.T) {
 				_, err := l.Truncate(tp, before)
 				require.NoError(t, err)
 			},
+			DeleteTopic: func(_ testing.TB, topic string) { l.DeleteTopics(topic) },
 			Elapse: func(d time.Duration) {
 				clock.advance(d)
 				l.Tick()

@@ -24,6 +24,8 @@ type Target struct {
 
 	// CreateTopic creates a topic; nil means Log.CreateTopics.
 	CreateTopic func(t testing.TB, spec commitlog.TopicSpec)
+	// DeleteTopic deletes a topic.
+	DeleteTopic func(t testing.TB, topic string)
 	// Read reads a partition's first n records read_committed, by another client.
 	Read func(t testing.TB, tp commitlog.TopicPartition, n int) []commitlog.Record
 	// Compact compacts a topic with cleanup.policy=compact now, all of it up to the end.
@@ -63,6 +65,7 @@ func Run(t *testing.T, open func(t *testing.T) Target) {
 		{"Groups", groupCases},
 		{"Membership", membershipCases},
 		{"Topics", topicCases},
+		{"Admin", adminCases},
 		{"Life", lifeCases},
 		{"Interleaving", interleavingCases},
 	}
