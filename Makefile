@@ -9,16 +9,17 @@ BROKERS ?=
 # TESTFLAGS and PKGS narrow `make test` down, as TESTFLAGS='-run Memo -v' PKGS=./exec/...
 TESTFLAGS ?=
 PKGS ?= ./...
-# DEMOFLAGS and BENCHFLAGS are passed on to the programs; -h lists what they take.
+# DEMOFLAGS, BENCHFLAGS and CHAOSFLAGS are passed on to the programs; -h lists what they take.
 DEMOFLAGS ?=
 BENCHFLAGS ?=
+CHAOSFLAGS ?=
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # What is tested once more without cgo: all that needs no broker.
 PURE := ./codec/... ./kvstore/... ./ops/... ./topology/... ./exec/commitlog/... ./testkit ./testkit/memlog/...
 
 .DEFAULT_GOAL := help
-.PHONY: help deps test-deps demo test bench lint fmt update-deps-list clean
+.PHONY: help deps test-deps demo test bench chaos lint fmt update-deps-list clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -40,6 +41,9 @@ test: test-deps ## run all tests, on a real Kafka too
 
 bench: test-deps ## measure beside Kafka Streams on a real Kafka
 	go run ./bench $(if $(BROKERS),-brokers $(BROKERS)) $(BENCHFLAGS)
+
+chaos: test-deps ## run an application under faults on a Kafka of three nodes, CHAOSFLAGS='-seeds 20' for more
+	go run ./chaos $(CHAOSFLAGS)
 
 lint: deps ## check format, vet, staticcheck, go.mod, imports, dependencies, docs
 	@files="$$("$$(go env GOROOT)/bin/gofmt" -l .)"; [ -z "$$files" ] || \

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/wickerwork/wicker/exec"
 )
 
 // respawnDelay is how long the supervisor waits before it starts a worker again that ended by itself.
@@ -41,6 +43,9 @@ type fleet struct {
 
 	mu    sync.Mutex // guards what follows
 	exits []exit
+	// short is how many workers were asked to end and said that they could not finish within their DrainTimeout: while
+	// brokers are away that is how it is meant to be.
+	short int
 	over  bool
 }
 
@@ -54,7 +59,7 @@ type slot struct {
 
 // life is a worker's process.
 type life struct {
-	cmd    *exec.Cmd
+	cmd    *osexec.Cmd
 	stdin  io.Closer
 	done   chan struct{} // closed when it is gone; err and asked are not changed any more
 	err    error
@@ -107,7 +112,7 @@ func (f *fleet) launchLocked(s *slot) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(self)
+	cmd := osexec.Command(self)
 	cmd.Env = append(os.Environ(), workerEnv+"="+string(description))
 	cmd.Stdout, cmd.Stderr = log, log
 	// A group of its own: the terminal's interrupt is not for it. When this process is killed while the worker is
@@ -163,6 +168,13 @@ func (f *fleet) unplanned() []exit {
 	return append([]exit(nil), f.exits...)
 }
 
+// cutShort is how many workers could not finish in time when they were asked to end.
+func (f *fleet) cutShort() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.short
+}
+
 // take marks the worker's end as asked for and returns it; nil if there is none.
 func (s *slot) take() *life {
 	s.mu.Lock()
@@ -201,8 +213,12 @@ func (f *fleet) stop(slot int) error {
 	_ = l.cmd.Process.Signal(syscall.SIGCONT)
 	select {
 	case <-l.done:
-		if l.err != nil {
-			f.note(slot, fmt.Sprintf("was asked to end and failed (%v): %s", l.err, lastLine(f.logPath(slot))))
+		if cause := lastLine(f.logPath(slot)); l.err != nil && strings.Contains(cause, exec.ErrDrainTimeout.Error()) {
+			f.mu.Lock()
+			f.short++
+			f.mu.Unlock()
+		} else if l.err != nil {
+			f.note(slot, fmt.Sprintf("was asked to end and failed (%v): %s", l.err, cause))
 		}
 		return nil
 	case <-time.After(drainTimeout + patience):
@@ -227,6 +243,17 @@ func (f *fleet) signal(slot int, sig syscall.Signal) error {
 		return nil
 	}
 	return s.life.cmd.Process.Signal(sig)
+}
+
+// pid is the process of the slot's worker, 0 if there is none.
+func (f *fleet) pid(slot int) int {
+	s := f.slots[slot]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.life == nil {
+		return 0
+	}
+	return s.life.cmd.Process.Pid
 }
 
 // dump writes the goroutines of all workers to their logs, which ends them.

@@ -67,9 +67,9 @@ func command(ctx context.Context) error {
 	flag.IntVar(&o.seeds, "seeds", 1, "how many seeds, one after the other")
 	flag.IntVar(&o.inputs, "inputs", 300_000, "inputs of a run")
 	flag.IntVar(&o.faults, "faults", 50, "faults of a run")
-	flag.IntVar(&o.processes, "processes", 3, "worker processes at the start; up to 5 while it runs")
-	flag.IntVar(&o.partitions, "partitions", 6, "partitions of each topic")
-	flag.IntVar(&o.nodes, "nodes", 3, "nodes of the cluster")
+	flag.IntVar(&o.processes, "processes", 0, "worker processes at the start; with faults up to 5 while it runs; default 3, rolling 5")
+	flag.IntVar(&o.partitions, "partitions", 0, "partitions of each topic; default 6, rolling 64")
+	flag.IntVar(&o.nodes, "nodes", 0, "nodes of the cluster; default 3, rolling and pause 1")
 	flag.DurationVar(&o.duration, "duration", 0, "how long inputs are written and faults happen; default 3 s for each fault")
 	flag.DurationVar(&o.stall, "stall", 90*time.Second, "a run is given up when nothing moves for so long after the last fault")
 	flag.StringVar(&o.dir, "dir", "", "directory for state and logs; default: a temporary one, kept if a run fails")
@@ -93,7 +93,14 @@ func command(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = o.run(ctx, s)
+	switch o.mode {
+	case "rolling":
+		err = o.runRolling(ctx, s)
+	case "pause":
+		err = o.runPause(ctx, s)
+	default:
+		err = o.runFaults(ctx, s)
+	}
 	if err == nil && temp {
 		err = os.RemoveAll(o.dir)
 	}
@@ -102,6 +109,17 @@ func command(ctx context.Context) error {
 
 // complete fills in what follows from other flags and reports those that cannot work, joined.
 func (o *options) complete() error {
+	def := func(field *int, mode string, value int) {
+		if *field == 0 && (mode == "" || mode == o.mode) {
+			*field = value
+		}
+	}
+	def(&o.processes, "rolling", 5)
+	def(&o.processes, "", 3)
+	def(&o.partitions, "rolling", 64)
+	def(&o.partitions, "", 6)
+	def(&o.nodes, "faults", 3)
+	def(&o.nodes, "", 1)
 	o.slots = max(5, o.processes)
 	o.session, o.commit = 3*time.Second, 100*time.Millisecond
 	if o.duration == 0 {
@@ -124,7 +142,39 @@ func (o *options) complete() error {
 	return errors.Join(errs...)
 }
 
-func (o *options) run(ctx context.Context, s *stand) error {
+func (o *options) runRolling(ctx context.Context, s *stand) error {
+	failed := false
+	for _, static := range []bool{true, false} {
+		result, err := rolling(ctx, s, o.setting, static)
+		if err != nil {
+			return err
+		}
+		fmt.Println(result)
+		failed = failed || result.problem != "" || len(result.unplanned) > 0
+	}
+	if failed {
+		return errFailed
+	}
+	return nil
+}
+
+func (o *options) runPause(ctx context.Context, s *stand) error {
+	failed := false
+	for _, static := range []bool{true, false} {
+		result, err := pauseOne(ctx, s, o.setting, static)
+		if err != nil {
+			return err
+		}
+		fmt.Println(result)
+		failed = failed || result.problem != "" || len(result.unplanned) > 0
+	}
+	if failed {
+		return errFailed
+	}
+	return nil
+}
+
+func (o *options) runFaults(ctx context.Context, s *stand) error {
 	failed := false
 	for i := range o.seeds {
 		result, err := runSeed(ctx, s, o.setting, o.seed+uint64(i))

@@ -65,6 +65,7 @@ type outcome struct {
 	inputs     int
 	schedule   []fault
 	unplanned  []exit
+	short      int // workers that could not finish in time when asked to end
 	duplicates int
 	losses     int
 	findings   []string
@@ -80,8 +81,8 @@ func (o *outcome) String() string {
 	if !o.ok() {
 		verdict = "FAILED"
 	}
-	return fmt.Sprintf("seed %d: %d inputs; %d faults (%s); unplanned exits %d, duplicates %d, losses %d; %.0f s: %s", o.seed, o.inputs, len(o.schedule),
-		byKind(o.schedule), len(o.unplanned), o.duplicates, o.losses, o.took.Seconds(), verdict)
+	return fmt.Sprintf("seed %d: %d inputs; %d faults (%s); unplanned exits %d, cut short %d, duplicates %d, losses %d; %.0f s: %s", o.seed, o.inputs, len(o.schedule),
+		byKind(o.schedule), len(o.unplanned), o.short, o.duplicates, o.losses, o.took.Seconds(), verdict)
 }
 
 // chaosRun is one run of a seed.
@@ -92,6 +93,7 @@ type chaosRun struct {
 	fleet  *fleet
 	oracle *oracle
 	begin  time.Time
+	told   time.Time // of progress, last
 
 	mu  sync.Mutex
 	did []string
@@ -163,7 +165,7 @@ func runSeed(ctx context.Context, s *stand, set setting, seed uint64) (*outcome,
 		r.oracle.find("%v", err)
 	}
 	o := r.oracle
-	result := &outcome{seed: seed, inputs: set.inputs, schedule: schedule, unplanned: r.fleet.unplanned(), duplicates: o.duplicates,
+	result := &outcome{seed: seed, inputs: set.inputs, schedule: schedule, unplanned: r.fleet.unplanned(), short: r.fleet.cutShort(), duplicates: o.duplicates,
 		losses: o.missing(&o.counts) + o.missing(&o.totals), findings: o.findings, took: time.Since(r.begin), dir: r.fleet.dir, did: r.did}
 	if o.more > 0 {
 		result.findings = append(result.findings, fmt.Sprintf("and %d more", o.more))
@@ -229,6 +231,7 @@ func (r *chaosRun) disturbedLoad(ctx context.Context, l *loader, schedule []faul
 				return
 			}
 			err = r.watch(ctx, t)
+			r.tellProgress()
 		}
 		fail(err)
 	})
@@ -258,6 +261,14 @@ func (r *chaosRun) watch(ctx context.Context, t *tail) error {
 		}
 	}
 	return nil
+}
+
+// tellProgress notes what the outputs have, every few seconds.
+func (r *chaosRun) tellProgress() {
+	if time.Since(r.told) > 5*time.Second {
+		r.note("      counts %d, totals %d, unplanned exits %d", r.oracle.counts.records, r.oracle.totals.records, len(r.fleet.unplanned()))
+		r.told = time.Now()
+	}
 }
 
 // inflict waits for the time of a fault and makes it happen; it returns when the fault is over.

@@ -25,6 +25,8 @@ type job struct {
 	Instance string        `json:"instance,omitempty"`
 	Session  time.Duration `json:"session"`
 	Commit   time.Duration `json:"commit"`
+	// Probe asks for the probe instead of the example.
+	Probe bool `json:"probe,omitempty"`
 }
 
 // slotName is the client id of a worker, and slotOf reads it.
@@ -46,6 +48,9 @@ func work(ctx context.Context, description string) error {
 		return fmt.Errorf("worker: %w", err)
 	}
 	plan, err := newPlan(j.names)
+	if j.Probe {
+		plan, err = newProbe(j.names, os.Getpid())
+	}
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,7 @@ var directions = map[string][]string{
 	"internal/withkafka": {"testkit/kafka"},
 
 	"examples/...": {"codec", "kvstore", "kvstore/rocksdb", "ops", "topology", "exec", "testkit/...", "examples/..."},
+	"chaos":        {"codec", "kvstore", "kvstore/rocksdb", "ops", "topology", "exec", "testkit/kafka"},
 	"bench/...":    {"codec", "kvstore", "kvstore/rocksdb", "ops", "topology", "exec", "testkit/...", "bench/..."},
 }
 
@@ -54,7 +55,7 @@ var modules = map[string]struct {
 	"github.com/linxGnu/grocksdb":   {by: []string{"kvstore/rocksdb"}, onlyThere: true},
 	"github.com/klauspost/compress": {by: []string{"exec/kafkalog"}},
 	"github.com/pierrec/lz4/v4":     {by: []string{"exec/kafkalog"}},
-	"github.com/twmb/franz-go":      {by: []string{"testkit/kafka", "bench/..."}},
+	"github.com/twmb/franz-go":      {by: []string{"testkit/kafka", "bench/...", "chaos"}},
 	"github.com/samber/lo":          {by: []string{anywhere}},
 	"github.com/stretchr/testify":   {by: []string{"codec/codectest", "kvstore/kvstoretest", "exec/commitlog/logtest"}},
 }
