@@ -120,6 +120,8 @@ func simulate(t *testing.T, seed uint64) {
 		for k, n := range s.asked {
 			require.Equal(t, 1, n, "calls for %s", k)
 		}
+		// E8: what moves is given up before it is taken.
+		require.Zero(t, s.log.Fenced())
 	}
 	for k, n := range s.asked {
 		require.LessOrEqual(t, int64(n), 1+s.disruptions.Load(), "calls for %s", k)

@@ -20,6 +20,7 @@ type cluster struct {
 	groups    map[string]*group
 	memberSeq int64 // last given out
 	topicSeq  uint64
+	fenced    int // see Log.Fenced
 	sessions  int // open connections
 	changed   chan struct{}
 	timer     *time.Timer // fires at timerAt, nil if nothing is due

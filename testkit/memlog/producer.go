@@ -24,11 +24,13 @@ type transactional struct {
 	deadline time.Time // of the open transaction
 }
 
-// begin returns the open transaction, a new one if there is none. The caller holds mu.
-func (c *cluster) begin(t *transactional, timeout time.Duration) *txn {
+// begin returns the open transaction of p, a new one if there is none. The caller holds mu.
+func (c *cluster) begin(p *producer) *txn {
+	t := p.t
 	if t.open == nil {
 		t.open = &txn{of: t}
-		t.deadline = c.opts.Now().Add(timeout)
+		p.since = c.opts.Now()
+		t.deadline = p.since.Add(p.cfg.TransactionTimeout)
 		c.arm(t.deadline)
 	}
 	return t.open
@@ -66,8 +68,9 @@ type producer struct {
 	cfg     commitlog.ProducerConfig
 	t       *transactional
 	busy    atomic.Bool
-	begun   bool  // a transaction is open as far as the producer knows
-	failed  error // the transaction can only be aborted
+	begun   bool      // a transaction is open as far as the producer knows
+	since   time.Time // when the last transaction began, zero before; guarded by the cluster's mu
+	failed  error     // the transaction can only be aborted
 	closed  bool
 	checked commitlog.Cursor
 }
@@ -105,10 +108,20 @@ func (l *Log) OpenProducer(ctx context.Context, cfg commitlog.ProducerConfig) (c
 		c.txns[t.id] = t
 	}
 	c.end(t, aborted)
+	if t.owner != nil && !t.owner.closed {
+		c.fenced++
+	}
 	p := &producer{log: l, cfg: cfg, t: t}
 	t.owner = p
 	l.producers[p] = struct{}{}
 	return p, nil
+}
+
+// Fenced returns how many producers have been fenced that had not been closed: their owners had not given them up.
+func (l *Log) Fenced() int {
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	return l.c.fenced
 }
 
 // enter begins a call of the producer; the caller ends it with p.busy.Store(false).
@@ -131,7 +144,11 @@ func (p *producer) usable(ctx context.Context, op string) error {
 		return p.error(op, code{class: commitlog.Fatal}, commitlog.ErrClosed)
 	}
 	if p.t.owner != p {
-		return p.error(op, producerFenced, nil)
+		var cause error
+		if open := p.log.c.opts.Now().Sub(p.since); p.begun && !p.since.IsZero() && open >= p.cfg.TransactionTimeout {
+			cause = commitlog.TimedOut(open, p.cfg.TransactionTimeout)
+		}
+		return p.error(op, producerFenced, cause)
 	}
 	if err := ctx.Err(); err != nil {
 		return p.error(op, code{class: commitlog.Abort}, err)
@@ -184,7 +201,7 @@ func (p *producer) produce(ctx context.Context, tp commitlog.TopicPartition, b *
 		return err
 	}
 	p.begun = true
-	part.append(rb, c.begin(p.t, p.cfg.TransactionTimeout), c.millis)
+	part.append(rb, c.begin(p), c.millis)
 	c.fire()
 	return nil
 }
@@ -338,7 +355,7 @@ func (p *producer) addOffsets(offsets map[commitlog.TopicPartition]int64, meta c
 	if k := g.validate(meta); k != (code{}) {
 		return fail(k)
 	}
-	x := c.begin(p.t, p.cfg.TransactionTimeout)
+	x := c.begin(p)
 	x.group, x.offsets = g, make(map[commitlog.TopicPartition]int64, len(offsets))
 	for tp, offset := range offsets {
 		x.offsets[tp] = offset
