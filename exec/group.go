@@ -113,11 +113,15 @@ func (g *group) run(ctx context.Context) error {
 		if wait := g.begin(ctx); wait >= 0 {
 			timer.Reset(wait)
 		}
+		rebalance := g.member.Rebalance()
+		if g.cancelJoin != nil {
+			rebalance = nil // what it tells meanwhile is what the Join is for
+		}
 		var err error
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-g.member.Rebalance():
+		case <-rebalance:
 			g.log.Info("rebalance")
 			g.want(0)
 		case j := <-g.joined:
