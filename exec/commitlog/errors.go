@@ -3,7 +3,9 @@ package commitlog
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Class says what an error means for the one who met it. The set is closed.
@@ -44,9 +46,22 @@ var (
 	ErrUnreachable = errors.New("no broker answered")
 	// ErrTooLarge: a record does not fit into a record batch that the broker takes.
 	ErrTooLarge = errors.New("record too large")
+	// ErrTransactionTimeout: the transaction was open for longer than its timeout, and the broker has aborted it. It is
+	// what a broker calls fenced, without another producer.
+	ErrTransactionTimeout = errors.New("transaction timed out")
 	// ErrClosed: the log, reader, producer or member was closed.
 	ErrClosed = errors.New("closed")
 )
+
+// TimedOut returns an error that wraps ErrTransactionTimeout and tells how long the transaction was open.
+func TimedOut(open, timeout time.Duration) error {
+	return fmt.Errorf("%w: open for %v, longer than the transaction timeout of %v", ErrTransactionTimeout, seconds(open), seconds(timeout))
+}
+
+// seconds prints a duration as people count it: 61s, 1.5s.
+func seconds(d time.Duration) string {
+	return strconv.FormatFloat(d.Round(100*time.Millisecond).Seconds(), 'f', -1, 64) + "s"
+}
 
 // RangeError is the cause of an error that wraps ErrOffsetOutOfRange: what was wanted, and what the log holds.
 type RangeError struct {

@@ -73,11 +73,43 @@ type kafkaError struct {
 	but   []override
 }
 
-// kafkaErrors is the closed classification of the error codes of Apache Kafka 4.4.0, in order
-// of code. Group members join again after ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and
-// REBALANCE_IN_PROGRESS, a transaction that meets them has lost its partitions. INVALID_TXN_STATE
-// of a Produce is for a transaction that somebody else has ended. A server's
-// unexpected error is worth another try where a repetition is harmless.
+// kafkaErrors is the closed classification of the error codes of Apache Kafka 4.4.0, in order of code. What is done
+// about an error is a matter of its class:
+//
+//	retriable  the call is repeated, with back-off, until RetryTimeout has passed since the first error (retry.go)
+//	abort      the transaction can only be aborted; its producer goes on, its input is processed again
+//	fenced     the producer or membership is not what it was: the task closes and comes back through the group
+//	fatal      nothing here or in the executor helps: the run ends
+//
+// and, before its class, of some codes:
+//
+//	NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE
+//	    and whatever else a partition is refused with: its leader is looked up again. A topic that stays missing for
+//	    missingTopicTimeout is fatal.
+//	NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE: the coordinator is looked up again (coordinator.go).
+//	COORDINATOR_LOAD_IN_PROGRESS, CONCURRENT_TRANSACTIONS, NOT_ENOUGH_REPLICAS, OPERATION_NOT_ATTEMPTED
+//	    are asked again within milliseconds: it is what brokers answer while they verify or end a transaction.
+//	NOT_CONTROLLER: the controller is looked up again.
+//	DUPLICATE_SEQUENCE_NUMBER of a Produce: the batch is in the log.
+//	OUT_OF_ORDER_SEQUENCE_NUMBER of a Produce behind one that failed: sent again with it.
+//	MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS of a JoinGroup or SyncGroup: it is repeated at once; of a heartbeat the
+//	    latter asks the owner to join; of a commit it is repeated.
+//	ILLEGAL_GENERATION of a commit: the next generation of the identity is taken, or the commit is fenced if the
+//	    membership is lost; of a heartbeat: nothing if a newer one is known, else the owner is asked to join; of a
+//	    SyncGroup: JoinGroup again.
+//	UNKNOWN_MEMBER_ID, GROUP_ID_NOT_FOUND (the group was deleted): the membership is lost. Its identity is fenced for
+//	    ever, and a Join goes on as a new member that owns nothing.
+//	FENCED_INSTANCE_ID: the membership is lost, and the member with it: another one has its instance id.
+//	PRODUCER_FENCED, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED: the producer can do nothing more. If its
+//	    transaction was open for longer than its timeout it is that, and said so (ErrTransactionTimeout); so with
+//	    INVALID_TXN_STATE, which is a transaction that somebody else has ended.
+//	INVALID_PRODUCER_ID_MAPPING: likewise; the transactional id has expired at the broker.
+//	OFFSET_OUT_OF_RANGE of a fetch or DeleteRecords: the log's range is asked for and told (RangeError).
+//	GROUP_ID_NOT_FOUND of an OffsetFetch: no offsets.
+//	TOPIC_ALREADY_EXISTS: no error.
+//	UNSUPPORTED_VERSION, TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED of DescribeProducers: less is told.
+//
+// A server's unexpected error is worth another try where a repetition is harmless.
 var kafkaErrors = [...]kafkaError{
 	{-1, "UNKNOWN_SERVER_ERROR", commitlog.Fatal, []override{{inProduce, commitlog.Retriable}, {inTxn, commitlog.Retriable}, {inCommit, commitlog.Retriable}, {inGroup, commitlog.Retriable}, {inFetch, commitlog.Retriable}}},
 	{0, "NONE", commitlog.Fatal, nil},

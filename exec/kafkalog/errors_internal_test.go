@@ -4,7 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -44,7 +49,92 @@ func TestClassesOfCodes(t *testing.T) {
 				expected = want[e.code] // fatal if absent
 			}
 			require.Equal(t, expected, class, "%s (%d) in scope %d", e.name, e.code, s)
+			if e.code == 0 {
+				continue
+			}
+			// What is retriable is tried again, and nothing else is.
+			p := patience{limit: time.Minute}
+			wait, err := p.next(kafkaErr("op", s, e.code))
+			require.Equal(t, class == commitlog.Retriable, err == nil, "%s (%d) in scope %d", e.name, e.code, s)
+			require.LessOrEqual(t, wait, maxBackoff)
+			// What says that a producer is not what it was ends it.
+			pr := producer{}
+			pr.failLocked(kafkaErr("op", s, e.code))
+			require.Error(t, pr.failed)
+			ends := slices.Contains([]int16{codeInvalidEpoch, codeProducerFenced, codeInvalidIDMapping, codeTxnCoordinatorFenced}, e.code)
+			require.Equal(t, ends, pr.fenced != nil, "%s (%d)", e.name, e.code)
 		}
+	}
+}
+
+// The table is Kafka's list: testdata has what Errors.java of Apache Kafka 4.4.0 has. What Kafka's own clients try
+// again is tried again here in at least one kind of call, but for calls that are never made.
+func TestTableIsKafkas(t *testing.T) {
+	golden, err := os.ReadFile("testdata/errors-4.4.0.txt")
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSpace(string(golden)), "\n")
+	require.Len(t, lines, len(kafkaErrors))
+	for i, line := range lines {
+		e := &kafkaErrors[i]
+		want := strings.Fields(line)
+		require.Equal(t, want[:2], []string{strconv.Itoa(int(e.code)), e.name})
+		retried := false
+		for s := range scopes {
+			_, class := lookup(e.code, s)
+			retried = retried || class == commitlog.Retriable
+		}
+		if want[2] == "retriable" {
+			require.True(t, retried, "Kafka's clients try again after %s", e.name)
+		}
+	}
+}
+
+// What is done about each class, and about each code that is treated by name, is written down beside the table.
+func TestReactionsAreWrittenDown(t *testing.T) {
+	source, err := os.ReadFile("errors.go")
+	require.NoError(t, err)
+	_, text, ok := strings.Cut(string(source), "// kafkaErrors is the closed classification")
+	require.True(t, ok)
+	text, _, _ = strings.Cut(text, "var kafkaErrors")
+	for class := commitlog.Fatal; class <= commitlog.Fenced; class++ {
+		require.Regexp(t, "(?m)^//\t"+class.String()+" +\\w+", text)
+	}
+	for _, c := range []int16{codeNotLeader, codeUnknownTopic, codeLeaderNotAvailable, codeNotCoordinator, codeCoordinatorNotAvail, codeCoordinatorLoading,
+		codeConcurrentTxns, codeNotEnoughReplicas, codeOperationNotAttempt, codeNotController, codeDuplicateSequence, codeOutOfOrderSequence,
+		codeMemberIDRequired, codeRebalanceInProgress, codeIllegalGeneration, codeUnknownMember, codeGroupNotFound, codeFencedInstance, codeProducerFenced,
+		codeInvalidEpoch, codeTxnCoordinatorFenced, codeInvalidTxnState, codeInvalidIDMapping, codeOffsetOutOfRange, codeTopicExists,
+		codeUnsupportedVersion, codeTopicUnauthorized, codeClusterUnauthorized} {
+		require.Contains(t, text, name(c))
+	}
+}
+
+// A transaction that was open for longer than its timeout is told from one that another producer has ended, and an
+// id that has expired from one that was taken over.
+func TestFencedOrLate(t *testing.T) {
+	late, soon := time.Now().Add(-61*time.Second), time.Now().Add(-time.Second)
+	for _, c := range []struct {
+		code  int16
+		since *time.Time
+		class commitlog.Class
+		ends  bool
+		text  string
+	}{
+		{codeProducerFenced, &late, commitlog.Fenced, true, "op (transactional id t): PRODUCER_FENCED (90): transaction timed out: open for 61s, longer than the transaction timeout of 60s"},
+		{codeInvalidEpoch, &late, commitlog.Fenced, true, "op (transactional id t): INVALID_PRODUCER_EPOCH (47): transaction timed out: open for 61s, longer than the transaction timeout of 60s"},
+		{codeInvalidTxnState, &late, commitlog.Fenced, true, "op (transactional id t): INVALID_TXN_STATE (48): transaction timed out: open for 61s, longer than the transaction timeout of 60s"},
+		{codeProducerFenced, &soon, commitlog.Fenced, true, "op (transactional id t): PRODUCER_FENCED (90)"},
+		{codeProducerFenced, nil, commitlog.Fenced, true, "op (transactional id t): PRODUCER_FENCED (90)"},
+		{codeInvalidTxnState, &soon, commitlog.Abort, false, "op (transactional id t): INVALID_TXN_STATE (48)"},
+		{codeOutOfOrderSequence, &late, commitlog.Abort, false, "op (transactional id t): OUT_OF_ORDER_SEQUENCE_NUMBER (45)"},
+		{codeInvalidIDMapping, nil, commitlog.Fenced, true, "op (transactional id t): INVALID_PRODUCER_ID_MAPPING (49): the transactional id has expired at the broker (transactional.id.expiration.ms): it was idle for too long"},
+	} {
+		p := &producer{cfg: commitlog.ProducerConfig{TransactionalID: "t", TransactionTimeout: time.Minute}}
+		p.since.Store(c.since)
+		p.failLocked(kafkaErr("op", inTxn, c.code))
+		require.EqualError(t, p.failed, c.text)
+		require.Equal(t, c.class, commitlog.ClassOf(p.failed))
+		require.Equal(t, c.ends, p.fenced != nil)
+		require.Equal(t, strings.Contains(c.text, "timed out"), errors.Is(p.failed, commitlog.ErrTransactionTimeout))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
@@ -43,8 +44,9 @@ type producer struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup
-	scratch  sync.Pool // *[]byte, for compressed batches
-	callOnce sync.Once // close
+	scratch  sync.Pool                 // *[]byte, for compressed batches
+	since    atomic.Pointer[time.Time] // when the coordinator may have begun the open transaction, nil if it has none
+	callOnce sync.Once                 // close
 
 	mu      sync.Mutex // guards what follows and the partitions and lanes
 	id      int64
@@ -218,21 +220,60 @@ func (p *producer) failLocked(err error) {
 	if p.failed == nil {
 		p.failed = p.name(err)
 	}
-	switch code(err) {
+	switch err = p.name(err); code(err) {
+	case codeInvalidTxnState:
+		if !errors.Is(err, commitlog.ErrTransactionTimeout) {
+			break
+		}
+		fallthrough
 	case codeInvalidEpoch, codeProducerFenced, codeInvalidIDMapping, codeTxnCoordinatorFenced:
-		p.fenced = p.name(err)
+		p.fenced = err
 	}
 	p.notifyLocked()
 }
 
-// name adds the transactional id to an error.
-func (p *producer) name(err error) error {
-	if e, ok := errors.AsType[*commitlog.Error](err); ok && e.TransactionalID == "" {
-		c := *e
-		c.TransactionalID = p.cfg.TransactionalID
-		return &c
+// beginLocked notes that the coordinator may know the transaction from now on.
+func (p *producer) beginLocked() {
+	if !p.began {
+		p.began = true
+		now := time.Now()
+		p.since.Store(&now)
 	}
-	return err
+}
+
+// name adds the transactional id to an error, and what the broker's answer leaves unsaid.
+func (p *producer) name(err error) error {
+	e, ok := errors.AsType[*commitlog.Error](err)
+	if !ok || e.TransactionalID != "" {
+		return err
+	}
+	c := *e
+	c.TransactionalID = p.cfg.TransactionalID
+	switch c.Code {
+	case codeProducerFenced, codeInvalidEpoch, codeInvalidTxnState:
+		// To a broker a producer that was too slow is the same as one that another has taken over from.
+		since := p.since.Load()
+		if since == nil {
+			break
+		}
+		if open := time.Since(*since); open > p.cfg.TransactionTimeout {
+			c.Class, c.Err = commitlog.Fenced, because(commitlog.TimedOut(open, p.cfg.TransactionTimeout), c.Err)
+		}
+	case codeInvalidIDMapping:
+		c.Err = because(errExpiredID, c.Err)
+	}
+	return &c
+}
+
+// errExpiredID is the cause of INVALID_PRODUCER_ID_MAPPING.
+var errExpiredID = errors.New("the transactional id has expired at the broker (transactional.id.expiration.ms): it was idle for too long")
+
+// because puts a cause before what there is.
+func because(cause, err error) error {
+	if err == nil {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", cause, err)
 }
 
 // findLeadersLocked looks up the leaders of partitions that have something to send, in the

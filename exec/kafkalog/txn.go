@@ -78,7 +78,9 @@ func (p *producer) addPartitions() bool {
 	err := p.log.retry(p.ctx, op, func(ctx context.Context) error {
 		p.mu.Lock()
 		failed := p.failed
-		p.began = p.began || failed == nil
+		if failed == nil {
+			p.beginLocked()
+		}
 		p.mu.Unlock()
 		if failed != nil {
 			return failed
@@ -130,7 +132,7 @@ func (p *producer) Commit(ctx context.Context, offsets map[commitlog.TopicPartit
 		return map[commitlog.TopicPartition]int64{}, nil
 	}
 	if len(offsets) > 0 {
-		p.began = true
+		p.beginLocked()
 	}
 	p.mu.Unlock()
 
@@ -390,5 +392,6 @@ func (p *producer) resetLocked() {
 	}
 	p.txn = p.txn[:0]
 	p.unacked, p.failed, p.began = 0, nil, false
+	p.since.Store(nil)
 	p.notifyLocked()
 }

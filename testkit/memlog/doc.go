@@ -23,7 +23,7 @@
 //     their assignment without a rebalance.
 //   - Topics have Kafka's settings and defaults. cleanup.policy=compact refuses records without
 //     a key, message.timestamp.type=LogAppendTime sets timestamps, max.message.bytes bounds
-//     uncompressed batches. [Log.Compact] and [Log.DeleteRecords] run when they are told to.
+//     uncompressed batches. [Log.Compact] and [Log.Truncate] run when they are told to.
 //
 // # What it does not
 //

@@ -11,8 +11,8 @@ import (
 // says otherwise; an error is returned to the caller as it is. A hook may block, to hold the
 // call there, and may use the log. Hooks are called by several goroutines at once.
 type Faults struct {
-	// Admin is called by Topics, TopicConfigs, CreateTopics, StartOffsets, EndOffsets and
-	// CommittedOffsets, with the method's name.
+	// Admin is called by Topics, TopicConfigs, CreateTopics, StartOffsets, EndOffsets, CommittedOffsets,
+	// DeleteRecords and OpenTransactions, with the method's name.
 	Admin func(ctx context.Context, method string) error
 	// OpenProducer is called before the fencing.
 	OpenProducer func(ctx context.Context, cfg commitlog.ProducerConfig) error

@@ -187,10 +187,21 @@ func TestTransactionTimeout(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, shown(t, l, "a", 0, commitlog.ReadCommitted), 4)
 		_, err = p.Commit(ctx, nil, noGroup)
-		require.ErrorContains(t, err, "PRODUCER_FENCED (90)")
+		require.ErrorContains(t, err, "PRODUCER_FENCED (90): transaction timed out: open for 10s, longer than the transaction timeout of 10s")
+		require.ErrorIs(t, err, commitlog.ErrTransactionTimeout)
+		require.Equal(t, commitlog.Fenced, commitlog.ClassOf(err))
 		var e *commitlog.Error
 		require.True(t, errors.As(err, &e))
 		require.Equal(t, "p", e.TransactionalID)
+		// Another producer's fence is none.
+		p, err = l.OpenProducer(ctx, commitlog.ProducerConfig{TransactionalID: "p", TransactionTimeout: 10 * time.Second})
+		require.NoError(t, err)
+		require.NoError(t, p.Produce(ctx, tp("a", 0), batchOf(kv("d=1"))))
+		_, err = l.OpenProducer(ctx, commitlog.ProducerConfig{TransactionalID: "p"})
+		require.NoError(t, err)
+		_, err = p.Commit(ctx, nil, noGroup)
+		require.ErrorContains(t, err, "PRODUCER_FENCED (90)")
+		require.NotErrorIs(t, err, commitlog.ErrTransactionTimeout)
 	})
 }
 

@@ -69,7 +69,7 @@ type producer struct {
 	t       *transactional
 	busy    atomic.Bool
 	begun   bool      // a transaction is open as far as the producer knows
-	since   time.Time // when the last transaction began, zero before; guarded by the cluster's mu
+	since   time.Time // when the open transaction began, zero without one; guarded by the cluster's mu
 	failed  error     // the transaction can only be aborted
 	closed  bool
 	checked commitlog.Cursor
@@ -145,7 +145,7 @@ func (p *producer) usable(ctx context.Context, op string) error {
 	}
 	if p.t.owner != p {
 		var cause error
-		if open := p.log.c.opts.Now().Sub(p.since); p.begun && !p.since.IsZero() && open >= p.cfg.TransactionTimeout {
+		if open := p.log.c.opts.Now().Sub(p.since); !p.since.IsZero() && open >= p.cfg.TransactionTimeout {
 			cause = commitlog.TimedOut(open, p.cfg.TransactionTimeout)
 		}
 		return p.error(op, producerFenced, cause)
@@ -297,6 +297,7 @@ func (p *producer) commit(ctx context.Context, offsets map[commitlog.TopicPartit
 		ends[s.p.TopicPartition] = s.next
 	}
 	c.end(p.t, committed)
+	p.since = time.Time{}
 	c.mu.Unlock()
 	locked = false
 	if f := faults.Committed; f != nil {
@@ -385,7 +386,7 @@ func (p *producer) Abort(ctx context.Context) error {
 		return err
 	}
 	c.end(p.t, aborted)
-	p.begun, p.failed = false, nil
+	p.begun, p.failed, p.since = false, nil, time.Time{}
 	return nil
 }
 
