@@ -59,35 +59,68 @@ func load(ctx context.Context, c *kafka.Client, addr string, d dataset) (kafka.O
 		return nil, err
 	}
 	progress("load %s: %d records", d.topic, d.records)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.DefaultProduceTopic(d.topic),
-		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerBatchMaxBytes(64<<10), kgo.ProducerLinger(20*time.Millisecond),
-		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil))) // Java's
+	g := newGenerator()
+	if err := fill(ctx, addr, d.topic, d.records, func(int) (k, v []byte) { return g.next() }); err != nil {
+		return nil, err
+	}
+	return c.EndOffsets(ctx, kafka.ReadCommitted, d.topic)
+}
+
+// fill writes n records to the topic, as fast as it can.
+func fill(ctx context.Context, addr, topic string, n int, next func(i int) (key, value []byte)) error {
+	w, err := newWriter(addr, topic, 20*time.Millisecond)
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		k, v := next(i)
+		w.write(ctx, k, v)
+	}
+	return w.close(ctx)
+}
+
+// writer writes records to a topic, each to the partition that Java's default partitioner
+// chooses.
+type writer struct {
+	cl     *kgo.Client
+	topic  string
+	failed chan error // has the first error
+}
+
+// newWriter returns a writer that waits so long for batches to fill. The caller has to close it.
+func newWriter(addr, topic string, linger time.Duration) (*writer, error) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.DefaultProduceTopic(topic),
+		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerBatchMaxBytes(64<<10), kgo.ProducerLinger(linger),
+		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
 	if err != nil {
 		return nil, err
 	}
-	defer cl.Close()
-	g := newGenerator()
-	failed := make(chan error, 1)
-	for range d.records {
-		k, v := g.next()
-		cl.Produce(ctx, &kgo.Record{Key: k, Value: v}, func(_ *kgo.Record, err error) {
-			if err != nil {
-				select {
-				case failed <- err:
-				default:
-				}
+	return &writer{cl, topic, make(chan error, 1)}, nil
+}
+
+func (w *writer) write(ctx context.Context, key, value []byte) {
+	w.cl.Produce(ctx, &kgo.Record{Key: key, Value: value}, func(_ *kgo.Record, err error) {
+		if err != nil {
+			select {
+			case w.failed <- err:
+			default:
 			}
-		})
-	}
-	if err := cl.Flush(ctx); err != nil {
-		return nil, err
+		}
+	})
+}
+
+// close returns when all is acknowledged, with the first error that there was.
+func (w *writer) close(ctx context.Context) error {
+	defer w.cl.Close()
+	if err := w.cl.Flush(ctx); err != nil {
+		return fmt.Errorf("write to %s: %w", w.topic, err)
 	}
 	select {
-	case err := <-failed:
-		return nil, fmt.Errorf("load %s: %w", d.topic, err)
+	case err := <-w.failed:
+		return fmt.Errorf("write to %s: %w", w.topic, err)
 	default:
+		return nil
 	}
-	return c.EndOffsets(ctx, kafka.ReadCommitted, d.topic)
 }
 
 func sum(offsets kafka.Offsets) int64 {

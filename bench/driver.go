@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kversion"
+
 	"github.com/wickerwork/wicker/testkit/kafka"
 )
 
@@ -21,6 +25,7 @@ type driver struct {
 	settings
 	broker    *kafka.Broker
 	client    *kafka.Client
+	groups    groupAdmin
 	brokerPID int
 	streams   *streamsProgram // nil if that side is left out
 	left      string          // why it is
@@ -34,6 +39,11 @@ func drive(ctx context.Context, o settings, names []string) (err error) {
 	picked, err := pick(names)
 	if err != nil {
 		return err
+	}
+	for _, s := range picked {
+		if s.about == restoreAbout {
+			s.input.records = o.keys
+		}
 	}
 	d := &driver{settings: o, versions: map[string]string{"wicker": revision(ctx)}}
 	if err := d.open(ctx); err != nil {
@@ -78,9 +88,13 @@ func (d *driver) open(ctx context.Context) (err error) {
 	if d.client, err = d.broker.Dial(); err != nil {
 		return errors.Join(err, d.broker.Close())
 	}
+	// Later versions name topics by id.
+	if d.groups.cl, err = kgo.NewClient(kgo.SeedBrokers(d.broker.Addr()), kgo.MaxVersions(kversion.V3_9_0())); err != nil {
+		return errors.Join(err, d.close())
+	}
 	if d.brokers == "" { // what a program that was killed has left
 		for _, side := range []string{"wicker", "streams"} {
-			if err := d.clean(ctx, job{App: "bench-" + side + "-", State: filepath.Join(d.dir, "state")}); err != nil {
+			if err := d.clean(ctx, "bench-"+side+"-", filepath.Join(d.dir, "state")); err != nil {
 				return errors.Join(err, d.close())
 			}
 		}
@@ -102,43 +116,49 @@ func (d *driver) open(ctx context.Context) (err error) {
 
 func (d *driver) close() error {
 	d.client.Close()
+	if d.groups.cl != nil {
+		d.groups.cl.Close()
+	}
 	return d.broker.Close()
 }
 
 // scenario measures one scenario: all its rows, in turns.
 func (d *driver) scenario(ctx context.Context, s *scenario) (*result, error) {
-	if _, err := load(ctx, d.client, d.broker.Addr(), s.input); err != nil {
-		return nil, err
-	}
-	want, err := expected(ctx, d.client, d.broker.Addr(), s)
-	if err != nil {
-		return nil, err
+	var want *digest
+	if s.play == nil {
+		if _, err := load(ctx, d.client, d.broker.Addr(), s.input); err != nil {
+			return nil, err
+		}
+		var err error
+		if want, err = expected(ctx, d.client, d.broker.Addr(), s); err != nil {
+			return nil, err
+		}
 	}
 	r := newResult(s, d.versions)
-	for i := range d.runs {
+	for i := range cmp.Or(d.runs, s.runs, 3) {
 		rows := slices.Clone(s.rows)
 		if i%2 == 1 {
 			slices.Reverse(rows)
 		}
 		for _, row := range rows {
-			if d.skips(row) {
+			if d.skips(row) || row.once && i > 0 {
 				continue
 			}
 			m, err := d.run(ctx, s, row, want, false)
 			if err != nil {
-				return nil, fmt.Errorf("%s, run %d: %w", row.side, i+1, err)
+				return nil, fmt.Errorf("%s %s, run %d: %w", row.side, row.name, i+1, err)
 			}
-			progress("%s %s %d: %.0f records/s, %.2f us CPU/record, %d MiB%s", row.side, row.name, i+1,
-				m.RecordsPerSecond, m.CPUPerRecord, m.PeakMemory>>20, note(m.Problem))
+			progress("%s %s %d: %s%s", row.side, row.name, i+1, m.line(s), note(m.Problem))
 			r.add(row, m)
 		}
 	}
 	if d.cpuProfile != "" || d.memProfile != "" {
-		if _, err := d.run(ctx, s, s.rows[0], want, true); err != nil {
+		m, err := d.run(ctx, s, s.rows[0], want, true)
+		if err != nil {
 			return nil, fmt.Errorf("profiled run: %w", err)
 		}
 		if d.cpuProfile != "" {
-			if err := summarize(ctx, os.Stdout, s.name, d.profilePath(d.cpuProfile, s, "cpu"), s.input.records); err != nil {
+			if err := summarize(ctx, os.Stdout, s.name, d.profilePath(d.cpuProfile, s, "cpu"), max(1, int(m.Records))); err != nil {
 				return nil, err
 			}
 		}
@@ -172,10 +192,13 @@ func (d *driver) run(ctx context.Context, s *scenario, row row, want *digest, pr
 	if profiled && d.memProfile != "" {
 		j.MemProfile = d.profilePath(d.memProfile, s, "mem")
 	}
+	defer func() { err = errors.Join(err, d.clean(context.WithoutCancel(ctx), app, j.State)) }()
+	if s.play != nil {
+		return s.play(ctx, d, s, row, j)
+	}
 	if err := d.client.CreateTopic(ctx, j.Out, partitions, nil); err != nil {
 		return m, err
 	}
-	defer func() { err = errors.Join(err, d.clean(context.WithoutCancel(ctx), j)) }()
 	cmd, err := d.command(ctx, row, j)
 	if err != nil {
 		return m, err
@@ -217,19 +240,19 @@ func (d *driver) command(ctx context.Context, row row, j job) (*exec.Cmd, error)
 	return exec.CommandContext(ctx, self, "-worker", string(description)), nil
 }
 
-// clean deletes what a run has left: its topics and its state.
-func (d *driver) clean(ctx context.Context, j job) error {
+// clean deletes what a run has left: its topics, by how their names begin, and its state.
+func (d *driver) clean(ctx context.Context, prefix, state string) error {
 	topics, err := d.client.Topics(ctx)
 	if err != nil {
 		return err
 	}
 	var dead []string
 	for t := range topics {
-		if strings.HasPrefix(t, j.App) {
+		if strings.HasPrefix(t, prefix) {
 			dead = append(dead, t)
 		}
 	}
-	return errors.Join(d.client.DeleteTopics(ctx, dead...), os.RemoveAll(j.State))
+	return errors.Join(d.client.DeleteTopics(ctx, dead...), os.RemoveAll(state))
 }
 
 // revision is the commit that this program was built from.

@@ -16,7 +16,7 @@ import (
 type settings struct {
 	brokers, dir, out, sides string
 	cpuProfile, memProfile   string
-	runs                     int
+	runs, keys               int
 	worker                   string
 }
 
@@ -28,10 +28,11 @@ func main() {
 	flag.StringVar(&o.sides, "sides", "both", "both, wicker or streams")
 	flag.StringVar(&o.cpuProfile, "cpuprofile", "", "directory for a CPU profile of Wicker per scenario, from a run of its own, and a summary of it")
 	flag.StringVar(&o.memProfile, "memprofile", "", "the same for a profile of allocations")
-	flag.IntVar(&o.runs, "runs", 3, "runs of each side")
+	flag.IntVar(&o.runs, "runs", 0, "runs of each side; default: 3, of crash and rebalance 1")
+	flag.IntVar(&o.keys, "keys", 5_000_000, "keys in the state of restore and crash")
 	flag.StringVar(&o.worker, "worker", "", "used by the program itself: one run in this process, described by JSON")
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "usage: bench [flags] [map] [count] [memo]\n")
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: bench [flags] [map] [count] [memo] [restore] [crash] [rebalance]\n")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -52,8 +53,11 @@ func main() {
 // validate reports every flag whose value cannot work, joined, and sets defaults.
 func (o *settings) validate() error {
 	var errs []error
-	if o.runs < 1 {
-		errs = append(errs, fmt.Errorf("-runs (%d) must be >= 1", o.runs))
+	if o.runs < 0 {
+		errs = append(errs, fmt.Errorf("-runs (%d) must be >= 0", o.runs))
+	}
+	if o.keys < minKeys {
+		errs = append(errs, fmt.Errorf("-keys (%d) must be >= %d", o.keys, minKeys))
 	}
 	if o.sides != "both" && o.sides != "wicker" && o.sides != "streams" {
 		errs = append(errs, fmt.Errorf("-sides (%q) must be both, wicker or streams", o.sides))

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -16,8 +19,8 @@ import (
 type result struct {
 	Scenario string            `json:"scenario"`
 	Date     string            `json:"date"`
-	Input    string            `json:"input"`
-	Records  int               `json:"records"`
+	Input    string            `json:"input,omitempty"`
+	Records  int               `json:"records,omitempty"`
 	Settings map[string]string `json:"settings"`
 	Versions map[string]string `json:"versions"`
 	CPUs     int               `json:"cpus"`
@@ -29,12 +32,14 @@ type result struct {
 
 // targets is what Wicker is to reach, as ratios to Kafka Streams, and what it reaches.
 type targets struct {
-	Speed    float64 `json:"records_per_s_at_least"`
+	Speed    float64 `json:"records_per_s_at_least,omitempty"`
 	CPU      float64 `json:"cpu_per_record_at_most,omitempty"`
-	Baseline string  `json:"baseline"`
+	Baseline string  `json:"baseline,omitempty"`
 	// Zero without the baseline.
 	SpeedReached float64 `json:"records_per_s_ratio,omitempty"`
 	CPUReached   float64 `json:"cpu_per_record_ratio,omitempty"`
+	// Figures are what Wicker's figures are to be at most.
+	Figures map[string]float64 `json:"figures_at_most,omitempty"`
 }
 
 // rowResult is one program's runs.
@@ -50,16 +55,26 @@ type summary struct {
 	RecordsPerSecond float64 `json:"records_per_s"`
 	CPUPerRecord     float64 `json:"cpu_us_per_record"`
 	PeakMemory       float64 `json:"peak_rss_bytes"`
+	// Figures are those that the scenario has.
+	Figures map[string]float64 `json:"figures,omitempty"`
 }
 
 func newResult(s *scenario, versions map[string]string) *result {
 	r := &result{Scenario: s.name, Date: time.Now().UTC().Format(time.RFC3339), Input: s.input.topic, Records: s.input.records, CPUs: runtime.NumCPU(),
 		Settings: map[string]string{
-			"input":   fmt.Sprintf("%d partitions, %d distinct keys of %d bytes, values of %d bytes, uncompressed", partitions, distinctKeys, keySize, valueSize),
+			"input":   cmp.Or(s.about, fmt.Sprintf("%d partitions, %d distinct keys of %d bytes, values of %d bytes, uncompressed", partitions, distinctKeys, keySize, valueSize)),
 			"wicker":  "exec.Config with its defaults: CommitInterval 100ms; state in RocksDB",
 			"streams": "exactly_once_v2, commit.interval.ms=100, num.stream.threads=2, " + heap + "; else defaults",
 		},
 		Versions: map[string]string{}, Targets: targets{Speed: s.speed, CPU: s.cpu, Baseline: "streams " + s.baseline()}, s: s}
+	for _, f := range s.figures {
+		if f.most > 0 {
+			if r.Targets.Figures == nil {
+				r.Targets.Figures = map[string]float64{}
+			}
+			r.Targets.Figures[f.name] = f.most
+		}
+	}
 	for k, v := range versions {
 		r.Versions[k] = v
 	}
@@ -82,6 +97,15 @@ func (r *result) add(row row, m measurement) {
 		RecordsPerSecond: median(rr.Runs, func(m measurement) float64 { return m.RecordsPerSecond }),
 		CPUPerRecord:     median(rr.Runs, func(m measurement) float64 { return m.CPUPerRecord }),
 		PeakMemory:       median(rr.Runs, func(m measurement) float64 { return float64(m.PeakMemory) }),
+	}
+	for name := range m.Figures {
+		if rr.Median.Figures == nil {
+			rr.Median.Figures = map[string]float64{}
+		}
+		rr.Median.Figures[name] = median(rr.Runs, func(m measurement) float64 { return m.Figures[name] })
+	}
+	if len(r.s.figures) > 0 {
+		return // records per second say nothing
 	}
 	ours, theirs := r.row("wicker", r.Scenario), r.row("streams", r.s.baseline())
 	if ours != nil && theirs != nil {
@@ -140,9 +164,64 @@ func (r *result) write(dir string) error {
 	return os.WriteFile(path, append(b, '\n'), 0o644)
 }
 
+// line is a run in one line.
+func (m *measurement) line(s *scenario) string {
+	if len(s.figures) == 0 {
+		return fmt.Sprintf("%.0f records/s, %.2f us CPU/record, %d MiB", m.RecordsPerSecond, m.CPUPerRecord, m.PeakMemory>>20)
+	}
+	var parts []string
+	for _, f := range s.figures {
+		parts = append(parts, f.title+" "+number1(m.Figures[f.name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// number1 is a number with one decimal, if that says anything.
+func number1(x float64) string {
+	if x >= 100 || x == math.Trunc(x) {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.1f", x)
+}
+
 // table prints medians, ratios and targets. left says why Kafka Streams was left out, empty if
 // it was not.
 func table(w io.Writer, results []*result, left string) {
+	var compared, others []*result
+	for _, r := range results {
+		if len(r.s.figures) == 0 {
+			compared = append(compared, r)
+		} else {
+			others = append(others, r)
+		}
+	}
+	if len(compared) > 0 {
+		ratios(w, compared)
+	}
+	for _, r := range others {
+		figures(w, r)
+	}
+	runs, disturbed := 0, 0
+	for _, r := range results {
+		for _, rr := range r.Rows {
+			for _, m := range rr.Runs {
+				runs++
+				if m.disturbed(r.CPUs) {
+					disturbed++
+				}
+			}
+		}
+	}
+	if disturbed > 0 {
+		fmt.Fprintf(w, "%d of %d runs were disturbed: something else used more than a tenth of the machine.\n", disturbed, runs)
+	}
+	if left != "" {
+		fmt.Fprintf(w, "Kafka Streams was left out: %s.\n", left)
+	}
+}
+
+// ratios prints the scenarios whose throughput is compared.
+func ratios(w io.Writer, results []*result) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "scenario\tside\tk records/s\tus CPU/record\tpeak MiB\tspeed ratio\ttarget\tCPU ratio\ttarget\t")
 	for _, r := range results {
@@ -162,21 +241,30 @@ func table(w io.Writer, results []*result, left string) {
 	}
 	_ = t.Flush()
 	fmt.Fprintln(w, "\nMedians. Ratios are Wicker's figure divided by Kafka Streams' of the last row of the scenario.")
-	runs, disturbed := 0, 0
-	for _, r := range results {
-		for _, rr := range r.Rows {
-			for _, m := range rr.Runs {
-				runs++
-				if m.disturbed(r.CPUs) {
-					disturbed++
-				}
-			}
+}
+
+// figures prints a scenario that has figures of its own.
+func figures(w io.Writer, r *result) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "\n", r.Scenario, "\tside\t")
+	for _, f := range r.s.figures {
+		fmt.Fprint(t, f.title, "\t")
+	}
+	fmt.Fprintln(t, "peak MiB\t")
+	for _, rr := range r.Rows {
+		fmt.Fprint(t, rr.Name, "\t", rr.Side, "\t")
+		for _, f := range r.s.figures {
+			fmt.Fprint(t, number1(rr.Median.Figures[f.name]), "\t")
 		}
+		fmt.Fprintf(t, "%.0f\t\n", rr.Median.PeakMemory/(1<<20))
 	}
-	if disturbed > 0 {
-		fmt.Fprintf(w, "%d of %d runs were disturbed: something else used more than a tenth of the machine.\n", disturbed, runs)
+	fmt.Fprint(t, "target\twicker\t")
+	for _, f := range r.s.figures {
+		if f.most > 0 {
+			fmt.Fprint(t, "<= ", number1(f.most))
+		}
+		fmt.Fprint(t, "\t")
 	}
-	if left != "" {
-		fmt.Fprintf(w, "Kafka Streams was left out: %s.\n", left)
-	}
+	fmt.Fprintln(t, "\t")
+	_ = t.Flush()
 }

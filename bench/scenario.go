@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/wickerwork/wicker/codec"
 	"github.com/wickerwork/wicker/ops"
@@ -40,6 +42,22 @@ type scenario struct {
 	// speed and cpu are the targets: at least so many times Kafka Streams' records/s, at most so
 	// many times its CPU per record (0: none).
 	speed, cpu float64
+	// play measures one run of one row, in its own way; nil is throughput.
+	play func(ctx context.Context, d *driver, s *scenario, row row, j job) (measurement, error)
+	// figures are what a play measures beside, if they are what the scenario is about.
+	figures []figure
+	// runs is how many runs of each row there are unless a flag says so; 0 is three.
+	runs int
+	// about says what the input is, for the report; empty is the input of the throughput scenarios.
+	about string
+}
+
+// figure is something measured that is not throughput.
+type figure struct {
+	// name is the key in the results, title the column's in the table, both with the unit.
+	name, title string
+	// most is the target, that the median of Wicker's first row is at most so much; 0 is none.
+	most float64
 }
 
 // row is one side of a scenario.
@@ -50,6 +68,12 @@ type row struct {
 	settings []string
 	// partial says that the output may lack updates (Kafka Streams' cache), so it is not compared.
 	partial bool
+	// once says that one run is enough: it is shown, not compared with.
+	once bool
+	// static says that Wicker's member of the group is a static one.
+	static bool
+	// tail is how long a rebalance is watched from the second instance's end on.
+	tail time.Duration
 }
 
 // baseline is the row of Kafka Streams to compare with.
@@ -71,19 +95,10 @@ func scenarios() []*scenario {
 		{
 			name: "count", input: small, plan: countPlan, ordered: true, speed: 1.5,
 			rows: []row{
-				{side: "wicker", name: "count"}, {side: "streams", name: "count", partial: true},
-				{side: "streams", name: "count-nocache", settings: []string{"statestore.cache.max.bytes=0"}},
+				{side: "wicker", name: "count"}, {side: "streams", name: "count", partial: true, once: true},
+				{side: "streams", name: "count-nocache", settings: []string{noCache}},
 			},
-			expect: func() func(k, v []byte, emit func(k, v []byte)) {
-				counts := map[string]int64{}
-				var buf []byte
-				return func(k, _ []byte, emit func(k, v []byte)) {
-					n := counts[string(k)] + 1
-					counts[string(k)] = n
-					buf, _ = codec.Int64.Append(buf[:0], n)
-					emit(k, buf)
-				}
-			},
+			expect: countExpect,
 		},
 		{
 			name: "memo", input: small, plan: memoPlan, repartition: "by-field", speed: 1.5,
@@ -96,8 +111,35 @@ func scenarios() []*scenario {
 				}
 			},
 		},
+		{
+			name: "restore", plan: bumpPlan, play: playRestore, ordered: true, speed: 2, cpu: 0.5, about: restoreAbout,
+			rows: []row{{side: "wicker", name: "restore"}, {side: "streams", name: "restore", settings: []string{leave}}},
+		},
+		{
+			name: "crash", plan: bumpPlan, play: playCrash, ordered: true, runs: 1, about: restoreAbout,
+			rows: []row{
+				{side: "wicker", name: "crash", static: true}, {side: "wicker", name: "crash-dynamic"},
+				{side: "streams", name: "crash", settings: []string{leave}},
+			},
+			figures: []figure{{"running_s", "s until running", 5}, {"first_output_s", "s until output", 0}, {"replayed_records", "records replayed", 0}},
+		},
+		{
+			name: "rebalance", plan: countPlan, play: playRebalance, ordered: true, runs: 1, expect: countExpect, about: rebalanceAbout,
+			rows: []row{
+				{side: "wicker", name: "rebalance", tail: 15 * time.Second},
+				{side: "streams", name: "rebalance-leave", settings: []string{leave, noCache}, tail: 15 * time.Second},
+				{side: "streams", name: "rebalance", settings: []string{noCache}, tail: 60 * time.Second},
+			},
+			figures: rebalanceFigures,
+		},
 	}
 }
+
+// Settings of Kafka Streams.
+const (
+	noCache = "statestore.cache.max.bytes=0"
+	leave   = "bench.close=leave" // of its program here: close() leaves the group
+)
 
 func mapPlan(app, in, out string) (*topology.Plan, error) {
 	return topology.New(app).
@@ -113,6 +155,17 @@ func countPlan(app, in, out string) (*topology.Plan, error) {
 		Aggregate(ops.NewState("count", codec.String, codec.Int64), func(_ string, _ []byte, n int64) int64 { return n + 1 }).
 		To(ops.Sink(ops.NewTopic(out, codec.String, codec.Int64))).
 		Build()
+}
+
+func countExpect() func(k, v []byte, emit func(k, v []byte)) {
+	counts := map[string]int64{}
+	var buf []byte
+	return func(k, _ []byte, emit func(k, v []byte)) {
+		n := counts[string(k)] + 1
+		counts[string(k)] = n
+		buf, _ = codec.Int64.Append(buf[:0], n)
+		emit(k, buf)
+	}
 }
 
 const (
@@ -155,17 +208,19 @@ func pick(names []string) ([]*scenario, error) {
 	if len(names) == 0 {
 		return all, nil
 	}
+	byName := map[string]*scenario{}
+	var known []string
+	for _, s := range all {
+		byName[s.name] = s
+		known = append(known, s.name)
+	}
 	var picked []*scenario
 	for _, name := range names {
-		found := false
-		for _, s := range all {
-			if s.name == name {
-				picked, found = append(picked, s), true
-			}
+		s := byName[name]
+		if s == nil {
+			return nil, fmt.Errorf("scenario (%q) must be one of %s", name, strings.Join(known, ", "))
 		}
-		if !found {
-			return nil, fmt.Errorf("scenario (%q) must be map, count or memo", name)
-		}
+		picked = append(picked, s)
 	}
 	return picked, nil
 }

@@ -50,5 +50,9 @@ func buildStreams(ctx context.Context, source, dir string) (*streamsProgram, err
 func (p *streamsProgram) command(ctx context.Context, j job) *exec.Cmd {
 	args := []string{heap, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", p.classPath, "bench.Streams",
 		j.Scenario, j.App, j.In, j.Out, j.State, j.Broker, strconv.Itoa(j.BrokerPID)}
-	return exec.CommandContext(ctx, p.java, append(args, j.Settings...)...)
+	args = append(args, j.Settings...)
+	if j.Client != "" {
+		args = append(args, "client.id="+j.Client)
+	}
+	return exec.CommandContext(ctx, p.java, args...)
 }

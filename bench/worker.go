@@ -20,14 +20,18 @@ import (
 
 // job is what a worker process is told: one run of one row.
 type job struct {
-	Scenario  string   `json:"scenario"`
-	App       string   `json:"app"`
-	In        string   `json:"in"`
-	Out       string   `json:"out"`
-	State     string   `json:"state"`
-	Broker    string   `json:"broker"`
-	BrokerPID int      `json:"broker_pid"`
-	Settings  []string `json:"settings,omitempty"`
+	Scenario  string `json:"scenario"`
+	App       string `json:"app"`
+	In        string `json:"in"`
+	Out       string `json:"out"`
+	State     string `json:"state"`
+	Broker    string `json:"broker"`
+	BrokerPID int    `json:"broker_pid"`
+	// Settings are Kafka Streams'.
+	Settings []string `json:"settings,omitempty"`
+	// Client and Instance are Wicker's ClientID and InstanceID.
+	Client   string `json:"client,omitempty"`
+	Instance string `json:"instance,omitempty"`
 	// CPUProfile and MemProfile are files to write.
 	CPUProfile string `json:"cpu_profile,omitempty"`
 	MemProfile string `json:"mem_profile,omitempty"`
@@ -49,6 +53,10 @@ type measurement struct {
 	OtherCPU  float64 `json:"other_cpu_s"`
 	// Outputs is the number of records that a read_committed reader finds.
 	Outputs int64 `json:"outputs"`
+	// Figures are what else was measured, by name.
+	Figures map[string]float64 `json:"figures,omitempty"`
+	// Partitions are such figures by partition, in milliseconds.
+	Partitions map[string][]int64 `json:"partitions,omitempty"`
 	// Problem says how the output differs from what it must be.
 	Problem  string            `json:"problem,omitempty"`
 	Versions map[string]string `json:"versions,omitempty"`
@@ -59,7 +67,7 @@ func measure(records int64, started time.Time, from, to reading) measurement {
 	m := measurement{Records: records, Seconds: to.at.Sub(from.at).Seconds(), CPUSeconds: to.cpu - from.cpu,
 		PeakMemory: peakMemory(), StartSeconds: from.at.Sub(started).Seconds(), BrokerCPU: to.broker - from.broker}
 	m.RecordsPerSecond = float64(records) / m.Seconds
-	m.CPUPerRecord = m.CPUSeconds * 1e6 / float64(records)
+	m.CPUPerRecord = m.CPUSeconds * 1e6 / float64(max(1, records))
 	m.OtherCPU = max(0, to.machine-from.machine-m.CPUSeconds-m.BrokerCPU)
 	for _, f := range []*float64{&m.Seconds, &m.RecordsPerSecond, &m.CPUSeconds, &m.CPUPerRecord, &m.StartSeconds, &m.BrokerCPU, &m.OtherCPU} {
 		*f = math.Round(*f*1e4) / 1e4
@@ -81,6 +89,12 @@ func worker(ctx context.Context, description string) error {
 	picked, err := pick([]string{j.Scenario})
 	if err != nil {
 		return err
+	}
+	if picked[0].play != nil {
+		if err := instance(ctx, picked[0], j, os.Stdin, os.Stdout); err != nil {
+			return fmt.Errorf("worker: %w", err)
+		}
+		return nil
 	}
 	m, err := work(ctx, picked[0], j)
 	if err != nil {
@@ -111,11 +125,7 @@ func work(ctx context.Context, s *scenario, j job) (m measurement, err error) {
 	if err != nil {
 		return m, err
 	}
-	cfg := exec.Config{Brokers: []string{j.Broker}}
-	if s.name != "map" {
-		cfg.State = rocksdb.New(rocksdb.Options{Dir: j.State})
-	}
-	app, err := exec.New(plan, cfg)
+	app, err := exec.New(plan, j.config(s))
 	if err != nil {
 		return m, err
 	}
@@ -145,12 +155,25 @@ func work(ctx context.Context, s *scenario, j job) (m measurement, err error) {
 	if err := errors.Join(stop(), heapProfile(j.MemProfile)); err != nil {
 		return m, err
 	}
-	m.Versions = map[string]string{"go": runtime.Version(), "librocksdb": libraryVersion("librocksdb")}
+	m.Versions = workerVersions()
 	cancel()
 	if err := <-ran; err != nil {
 		return m, err
 	}
 	return m, nil
+}
+
+// config is Wicker's configuration: the defaults, and state in RocksDB if there is any.
+func (j *job) config(s *scenario) exec.Config {
+	cfg := exec.Config{Brokers: []string{j.Broker}, ClientID: j.Client, InstanceID: j.Instance}
+	if s.name != "map" {
+		cfg.State = rocksdb.New(rocksdb.Options{Dir: j.State})
+	}
+	return cfg
+}
+
+func workerVersions() map[string]string {
+	return map[string]string{"go": runtime.Version(), "librocksdb": libraryVersion("librocksdb")}
 }
 
 // await returns when everything has been processed and committed.

@@ -1,6 +1,7 @@
 package bench;
 
 import com.sun.management.OperatingSystemMXBean;
+import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -12,6 +13,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.function.Supplier;
 import java.util.stream.IntStream;
@@ -21,6 +23,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.CloseOptions;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
@@ -30,6 +33,7 @@ import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
+import org.apache.kafka.streams.processor.StateRestoreListener;
 import org.apache.kafka.streams.processor.api.Processor;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.ProcessorSupplier;
@@ -39,7 +43,8 @@ import org.apache.kafka.streams.state.Stores;
 
 /**
  * The benchmark's workloads on Kafka Streams: {@code Streams WORKLOAD APP IN OUT STATE BROKER BROKER_PID [config=value ...]}.
- * It ends when everything is committed and prints one JSON object, with the fields of the Go side's.
+ * It ends when everything is committed and prints one JSON object, with the fields of the Go side's. The workloads restore, crash
+ * and rebalance print theirs as soon as they run, go on until SIGTERM or the end of standard input, and then print another one.
  */
 public final class Streams {
     static final int PARTITIONS = 4;
@@ -66,6 +71,15 @@ public final class Streams {
         config.put("commit.interval.ms", "100");
         config.put("num.stream.threads", "2");
         for (String s : Arrays.copyOfRange(args, 7, args.length)) config.put(s.substring(0, s.indexOf('=')), s.substring(s.indexOf('=') + 1));
+        switch (workload) {
+            case "restore", "crash" -> instance(bump(in, out), config, pid);
+            case "rebalance" -> instance(count(in, out), config, pid);
+            default -> throughput(workload, app, in, out, broker, pid, config);
+        }
+    }
+
+    /** Processes everything that the input has, and measures that. */
+    static void throughput(String workload, String app, String in, String out, String broker, String pid, Properties config) throws Exception {
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", broker))) {
             var end = new HashMap<TopicPartition, Long>();
             var asked = new HashMap<TopicPartition, OffsetSpec>();
@@ -81,11 +95,7 @@ public final class Streams {
                 default -> throw new IllegalArgumentException(workload);
             };
             var streams = new KafkaStreams(topology, config);
-            var running = new CompletableFuture<Reading>();
-            streams.setStateListener((now, old) -> {
-                if (now == KafkaStreams.State.RUNNING) running.complete(Reading.take(pid));
-                if (now == KafkaStreams.State.ERROR) running.completeExceptionally(new IllegalStateException("ERROR"));
-            });
+            var running = running(streams, pid);
             Reading start = Reading.take(pid);
             streams.start();
             Reading from = running.get();
@@ -94,6 +104,61 @@ public final class Streams {
             print(records, start, from, to);
             streams.close(Duration.ofSeconds(20));
         }
+    }
+
+    /** Completes with a reading when the instance first reports RUNNING. */
+    static CompletableFuture<Reading> running(KafkaStreams streams, String pid) {
+        var running = new CompletableFuture<Reading>();
+        streams.setStateListener((now, old) -> {
+            if (now == KafkaStreams.State.RUNNING) running.complete(Reading.take(pid));
+            if (now == KafkaStreams.State.ERROR) running.completeExceptionally(new IllegalStateException("ERROR"));
+        });
+        return running;
+    }
+
+    /** Counts the changelog records that were read to restore state. */
+    static final class Restored implements StateRestoreListener {
+        final AtomicLong records = new AtomicLong();
+
+        public void onRestoreStart(TopicPartition tp, String store, long from, long to) {}
+
+        public void onBatchRestored(TopicPartition tp, String store, long offset, long n) { records.addAndGet(n); }
+
+        public void onRestoreEnd(TopicPartition tp, String store, long n) {}
+    }
+
+    /**
+     * Measures the time from start() to RUNNING, and then runs until it is told to end: by close(), or with bench.close=leave
+     * by the one that leaves the group.
+     */
+    static void instance(Topology topology, Properties config, String pid) throws Exception {
+        boolean leave = "leave".equals(config.remove("bench.close"));
+        var streams = new KafkaStreams(topology, config);
+        var restored = new Restored();
+        streams.setGlobalStateRestoreListener(restored);
+        var running = running(streams, pid);
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            if (leave) streams.close(CloseOptions.groupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP).withTimeout(Duration.ofSeconds(30)));
+            else streams.close(Duration.ofSeconds(30));
+            System.out.printf("{\"restored\":%d}%n", restored.records.get());
+            System.out.flush();
+        }));
+        var parent = new Thread(() -> {
+            try {
+                while (System.in.read() >= 0) {}
+            } catch (IOException e) {
+                // as its end
+            }
+            System.exit(0);
+        });
+        parent.setDaemon(true);
+        parent.start();
+        Reading start = Reading.take(pid);
+        streams.start();
+        Reading to = running.get();
+        print(restored.records.get(), start, start, to);
+        System.out.flush();
+        Thread.sleep(Long.MAX_VALUE);
     }
 
     /** Returns once the group's committed offsets reach the target, which is null while it is not known. */
@@ -129,6 +194,23 @@ public final class Streams {
         b.stream(in, Consumed.with(STRING, BYTES)).groupByKey(Grouped.with(STRING, BYTES))
             .count(Materialized.<String, Long, KeyValueStore<Bytes, byte[]>>as("count"))
             .toStream().to(out, Produced.with(STRING, Serdes.Long()));
+        return b.build();
+    }
+
+    /** The state of a key is 200 bytes; each input counts its first eight, decimal digits, up by one, and forwards them all. */
+    static Topology bump(String in, String out) {
+        var b = new StreamsBuilder();
+        b.stream(in, Consumed.with(STRING, BYTES)).groupByKey(Grouped.with(STRING, BYTES))
+            .aggregate(() -> null, (k, v, old) -> {
+                byte[] a = old == null ? new byte[200] : old.clone();
+                if (old == null) Arrays.fill(a, (byte) '0');
+                for (int i = 7; i >= 0; i--) {
+                    if (a[i]++ != '9') break;
+                    a[i] = '0';
+                }
+                return a;
+            }, Materialized.<String, byte[], KeyValueStore<Bytes, byte[]>>as("latest").withKeySerde(STRING).withValueSerde(BYTES))
+            .toStream().to(out, Produced.with(STRING, BYTES));
         return b.build();
     }
 
@@ -229,7 +311,7 @@ public final class Streams {
         System.out.printf(Locale.ROOT, "{\"records\":%d,\"seconds\":%.3f,\"records_per_s\":%.1f,\"cpu_s\":%.3f,\"cpu_us_per_record\":%.4f,"
                 + "\"peak_rss_bytes\":%d,\"start_s\":%.3f,\"broker_cpu_s\":%.2f,\"other_cpu_s\":%.2f,"
                 + "\"versions\":{\"java\":\"%s\",\"kafka-streams\":\"%s\",\"rocksdbjni\":\"%s\"}}%n",
-            records, seconds, records / seconds, cpu, cpu * 1e6 / records, peakBytes(), from.at - start.at, broker, other,
+            records, seconds, records / seconds, cpu, cpu * 1e6 / Math.max(1, records), peakBytes(), from.at - start.at, broker, other,
             System.getProperty("java.version"), jarVersion("kafka-streams"), jarVersion("rocksdbjni"));
     }
 }

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// groupAdmin asks a broker about consumer groups, those of either side.
+type groupAdmin struct{ cl *kgo.Client }
+
+func (g groupAdmin) describe(ctx context.Context, group string) (*kmsg.DescribeGroupsResponseGroup, error) {
+	req := kmsg.NewPtrDescribeGroupsRequest()
+	req.Groups = []string{group}
+	res, err := req.RequestWith(ctx, g.cl)
+	if err == nil && len(res.Groups) != 1 {
+		err = fmt.Errorf("%d groups in the answer", len(res.Groups))
+	}
+	if err == nil {
+		err = kerr.ErrorForCode(res.Groups[0].ErrorCode)
+	}
+	if err == kerr.GroupIDNotFound {
+		return &kmsg.DescribeGroupsResponseGroup{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("describe group %s: %w", group, err)
+	}
+	return &res.Groups[0], nil
+}
+
+// owned returns the partitions of the topic that members have whose client id begins with client.
+func (g groupAdmin) owned(ctx context.Context, group, client, topic string) ([]int32, error) {
+	d, err := g.describe(ctx, group)
+	if err != nil {
+		return nil, err
+	}
+	var owned []int32
+	for _, m := range d.Members {
+		if !strings.HasPrefix(m.ClientID, client) || len(m.MemberAssignment) == 0 {
+			continue
+		}
+		var a kmsg.ConsumerMemberAssignment
+		if err := a.ReadFrom(m.MemberAssignment); err != nil {
+			return nil, fmt.Errorf("describe group %s: member %s: assignment: %w", group, m.MemberID, err)
+		}
+		for _, t := range a.Topics {
+			if t.Topic == topic {
+				owned = append(owned, t.Partitions...)
+			}
+		}
+	}
+	return owned, nil
+}
+
+// vacate removes the members that are left of a group: static ones that stay, and those of
+// processes that were killed.
+func (g groupAdmin) vacate(ctx context.Context, group string) error {
+	d, err := g.describe(ctx, group)
+	if err != nil || len(d.Members) == 0 {
+		return err
+	}
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group = group
+	for _, m := range d.Members {
+		lm := kmsg.NewLeaveGroupRequestMember()
+		lm.MemberID, lm.InstanceID = m.MemberID, m.InstanceID
+		req.Members = append(req.Members, lm)
+	}
+	res, err := req.RequestWith(ctx, g.cl)
+	if err == nil {
+		err = kerr.ErrorForCode(res.ErrorCode)
+	}
+	if err != nil {
+		return fmt.Errorf("leave group %s: %w", group, err)
+	}
+	return nil
+}
+
+// commit sets a group's position in partition 0 of a topic, on behalf of a group without members.
+func (g groupAdmin) commit(ctx context.Context, group, topic string, offset int64) error {
+	p := kmsg.NewOffsetCommitRequestTopicPartition()
+	p.Offset = offset
+	t := kmsg.NewOffsetCommitRequestTopic()
+	t.Topic, t.Partitions = topic, append(t.Partitions, p)
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group, req.Generation, req.Topics = group, -1, append(req.Topics, t)
+	res, err := req.RequestWith(ctx, g.cl)
+	if err == nil {
+		for _, t := range res.Topics {
+			for _, p := range t.Partitions {
+				err = kerr.ErrorForCode(p.ErrorCode)
+			}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("commit offset of group %s: %w", group, err)
+	}
+	return nil
+}
