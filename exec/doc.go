@@ -17,20 +17,25 @@
 //
 //   - E1 Nothing that a user's function emits leaves outside the task's transaction.
 //   - E2 Outputs keep input order within a task, whatever ran at the same time.
-//   - E3 A task's transactional id is <app>-<sub-topology>-<partition>, and its producer is
-//     opened, which fences every earlier owner, before its state is restored.
+//   - E3 Two fences keep former owners of a task from committing: its transactional id,
+//     <app>-<sub-topology>-<partition>, with which its producer is opened before its state is restored, and
+//     member and generation of the group in each commit. A task that was fenced closes, and comes back through the group
+//     if at all; the process goes on.
 //   - E4 The engine is never ahead of the committed changelog: state goes to it after the
-//     commit, in one batch with the checkpoint. After any crash the changelog's tail makes it exact.
+//     commit, in one batch with the checkpoint. After any crash the changelog's tail makes it exact. A store is rebuilt
+//     only for a reason that the log names.
 //   - E5 Restore reads by position to the end captured after the fence.
 //   - E6 Positions are contiguous; a reader that skips stops the task.
-//   - E7 An offset that is no longer in the log is an error, never a silent reset.
+//   - E7 An offset that is no longer in the log is an error that names what is lost, or what the source's policy says
+//     (ops.OnLost), counted; never a silent reset.
+//   - E8 A rebalance stops only tasks that move, and a task that moves is given up before it is taken. Heartbeats wait
+//     for nothing.
 //   - E9 All reads are read_committed.
 //   - E10 An error or a panic of a user's function ends Run with the record's coordinates
 //     (a [RecordError]), and nothing of the open transaction is committed. Only the broker's own passing errors are retried.
-//   - E8 A rebalance stops only tasks that move, and a task that moves is given up before it is taken. Heartbeats wait
-//     for nothing.
 //   - E11 When its context ends, Run finishes the batch in hand, commits, and returns within
 //     Config.DrainTimeout, whatever a user's function does.
+//   - E12 Repartition topics are purged up to the committed offsets.
 //
 // Delivery is exactly once for what stays in Kafka: outputs, state and positions. Readers
 // must read with isolation.level=read_committed.
