@@ -13,7 +13,7 @@ import (
 
 const (
 	// maxSetbacks is how often in a row a task may come to nothing, fenced or aborted without
-	// a commit in between, or a Join may fail, before Run gives up. With backOff that is after about 45 s.
+	// a commit in between, or a Join may fail, before Run gives up. With backOff that is half a minute.
 	maxSetbacks = 12
 
 	// checkInterval is how often the plan's topics are looked at for changes, checkTimeout bounds one look.
