@@ -205,20 +205,20 @@ func (b *balance) give(t, m int) {
 // fromDisk gives those of the tasks that are wanted to the member with most of their state on disk that has room and for
 // which it is fair. excess counts what holders have to give up.
 func (b *balance) fromDisk(wanted func(t int) bool, excess []int) {
-	for t, claims := range b.disk {
-		if !wanted(t) {
-			continue
-		}
-		for _, claim := range claims {
-			if !b.room(claim.member) || claim.member == b.holder[t] || !b.fair(t, claim.member) {
+	for rank := range b.load { // those that have most of something come first, whatever it is
+		for t, claims := range b.disk {
+			if rank >= len(claims) || !wanted(t) {
+				continue
+			}
+			m := claims[rank].member
+			if !b.room(m) || m == b.holder[t] || !b.fair(t, m) {
 				continue
 			}
 			if b.owner[t] >= 0 {
 				excess[b.owner[t]]--
 				b.take(t)
 			}
-			b.give(t, claim.member)
-			break
+			b.give(t, m)
 		}
 	}
 }

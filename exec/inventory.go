@@ -114,7 +114,8 @@ func (a *App) lookInto(ctx context.Context, name string, spec taskSpec, view *ch
 		log.Warn("store on disk cannot be opened", "error", err.Error())
 		return 0, false, nil
 	default:
-		if reason, err = a.unusable(ctx, label, spec.sub, spec.partition, view); err != nil {
+		part := view.of(changelogPartitions(spec.sub, spec.partition))
+		if reason, err = a.unusable(ctx, label, spec.sub, spec.partition, part); err != nil {
 			return 0, false, err
 		}
 	}

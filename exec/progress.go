@@ -17,9 +17,6 @@ type RestoreProgress struct {
 	Remaining time.Duration
 }
 
-// rateWindow is the time over which a rate is measured.
-const rateWindow = 2 * time.Second
-
 // progress measures how a restore comes on.
 type progress struct {
 	total int64

@@ -20,8 +20,6 @@ const (
 	replayFetch = 4 << 20
 	// loadMemory is the most that a bulk load is given; more makes it no faster.
 	loadMemory = 64 << 20
-	// reportInterval is how often progress is logged, and how long a replay may stand still until it is asked why.
-	reportInterval = 10 * time.Second
 )
 
 // replay brings a task's stores from their checkpoints to the ends that the changelogs had when it began. It goes
@@ -133,6 +131,7 @@ func (r *replay) read(reader commitlog.Reader) error {
 					return err
 				}
 				moved = clock.Now()
+				reported = moved
 				r.stall(r.task, moved)
 			} else if now.Sub(reported) >= reportInterval {
 				reported = now

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -124,6 +125,44 @@ func (a *App) viewChangelogs(ctx context.Context, tps []commitlog.TopicPartition
 	return v, err
 }
 
+// of returns the part of the view that is of some partitions.
+func (v *changelogView) of(tps []commitlog.TopicPartition) *changelogView {
+	part := &changelogView{ids: v.ids, starts: map[commitlog.TopicPartition]int64{}, ends: map[commitlog.TopicPartition]int64{}}
+	for _, tp := range tps {
+		part.starts[tp], part.ends[tp] = v.starts[tp], v.ends[tp]
+	}
+	return part
+}
+
+// confirmEnds asks again for the ends of changelogs that end before a checkpoint of a store: a leader that is new may
+// not know better yet.
+func (a *App) confirmEnds(ctx context.Context, l storeLabel, v *changelogView) error {
+	for tries := 0; tries < endTries; tries++ {
+		var behind []commitlog.TopicPartition
+		for tp, end := range v.ends {
+			if l.checkpoints[tp.Topic] > end {
+				behind = append(behind, tp)
+			}
+		}
+		if len(behind) == 0 {
+			break
+		}
+		timer := a.cfg.Clock.NewTimer(endRetry)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+		ends, err := a.log.EndOffsets(ctx, behind, commitlog.ReadUncommitted)
+		if err != nil {
+			return err
+		}
+		maps.Copy(v.ends, ends)
+	}
+	return nil
+}
+
 func changelogPartitions(sub *topology.Subtopology, partition int32) []commitlog.TopicPartition {
 	var tps []commitlog.TopicPartition
 	for _, spec := range sub.Stores {
@@ -133,7 +172,7 @@ func changelogPartitions(sub *topology.Subtopology, partition int32) []commitlog
 }
 
 // unusable returns why the changelogs cannot make a store exact from its checkpoints on, "" if they can (E4).
-// These are all the reasons for which a store that can be opened is rebuilt.
+// These are all the reasons for which a store that can be opened is rebuilt. The view is of the task's changelogs alone.
 func (a *App) unusable(ctx context.Context, l storeLabel, sub *topology.Subtopology, partition int32, view *changelogView) (reason string, err error) {
 	switch {
 	case l.format == 0 && len(l.checkpoints) == 0:
@@ -153,6 +192,9 @@ func (a *App) unusable(ctx context.Context, l storeLabel, sub *topology.Subtopol
 		if zero := (commitlog.TopicID{}); id != st.id && id != zero && st.id != zero {
 			return fmt.Sprintf("topic %s was created again: it has id %s, the store is from %s", topic, id, st.id), nil
 		}
+	}
+	if err := a.confirmEnds(ctx, l, view); err != nil {
+		return "", err
 	}
 	var behind []string
 	for _, tp := range changelogPartitions(sub, partition) {

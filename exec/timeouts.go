@@ -31,7 +31,12 @@ const (
 	// and what retention deletes would seem lost (E7).
 	positionInterval = time.Second
 
-	// endRetry and endTries are for a log that ends before a committed offset: a leader that is new may not know better yet.
+	// reportInterval is how often a restore's progress is logged, and how long a restore may stand still until it is asked
+	// why. rateWindow is the time over which its rate is measured.
+	reportInterval = 10 * time.Second
+	rateWindow     = 2 * time.Second
+
+	// endRetry and endTries are for a log that ends before a committed offset or a store's checkpoint: a leader that is new may not know better yet.
 	endRetry = 500 * time.Millisecond
 	endTries = 4
 )
