@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -213,6 +214,9 @@ func (f *fleet) stop(slot int) error {
 	_ = l.cmd.Process.Signal(syscall.SIGCONT)
 	select {
 	case <-l.done:
+		if l.early() {
+			return nil
+		}
 		if cause := lastLine(f.logPath(slot)); l.err != nil && strings.Contains(cause, exec.ErrDrainTimeout.Error()) {
 			f.mu.Lock()
 			f.short++
@@ -243,6 +247,16 @@ func (f *fleet) signal(slot int, sig syscall.Signal) error {
 		return nil
 	}
 	return s.life.cmd.Process.Signal(sig)
+}
+
+// early says that the worker was asked to end before it had begun to listen to that.
+func (l *life) early() bool {
+	exit, ok := errors.AsType[*osexec.ExitError](l.err)
+	if !ok {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGTERM
 }
 
 // pid is the process of the slot's worker, 0 if there is none.

@@ -22,7 +22,7 @@ const (
 // paused is what came of a worker that was stopped beyond its session timeout and let go on.
 type paused struct {
 	static bool
-	// open is how many outputs it had written when it was stopped that were never committed.
+	// open is how many outputs it had written in transactions that were never committed.
 	open int
 	// takeover is how long its partitions had no output, back how long after it went on it had outputs again.
 	takeover, back time.Duration
@@ -42,7 +42,7 @@ func (p *paused) String() string {
 	if p.problem != "" {
 		text += "; WRONG: " + p.problem
 	}
-	text += "\n  its log: " + p.refused
+	text += "\n  what became of its late commit: " + p.refused
 	for _, e := range p.unplanned {
 		text += "\n  unplanned: " + e.String()
 	}
@@ -73,7 +73,14 @@ func pauseOne(ctx context.Context, s *stand, set setting, static bool) (*paused,
 	if err := r.observer.await(ctx, time.Minute, "both workers have partitions", both); err != nil {
 		return nil, err
 	}
-	if !sleep(ctx, 3*pauseCommit+pauseCommit/2) { // in the middle of a transaction
+	if !sleep(ctx, 2*pauseCommit) {
+		return nil, ctx.Err()
+	}
+	// In the middle of a commit: outputs and offsets have been written, and the request to commit is under way until
+	// others have taken over.
+	lift := s.proxy.disturb(rule{slot: 0, node: anyone, on: up, hold: true, commits: true})
+	defer func() { lift() }()
+	if !sleep(ctx, pauseCommit*5/4) {
 		return nil, ctx.Err()
 	}
 	r.note("stop")
@@ -84,6 +91,8 @@ func pauseOne(ctx context.Context, s *stand, set setting, static bool) (*paused,
 	other := func(arrivals [][]arrival) bool { return !processes(arrivals)[victim] }
 	err = r.observer.await(ctx, pauseFor*5, "the other worker has all partitions", other)
 	sleep(ctx, time.Until(stopped.Add(pauseFor)))
+	lift()
+	lift = func() {}
 	logged := size(r.fleet.logPath(0))
 	if cerr := r.fleet.signal(0, syscall.SIGCONT); err == nil {
 		err = cerr
@@ -151,16 +160,16 @@ func size(path string) int64 {
 	return info.Size()
 }
 
-// refusal finds what a worker's log says from an offset on about what it met.
+// refusal finds what a worker's log says from an offset on about why its first task came to nothing.
 func refusal(path string, from int64) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
 	}
 	for line := range strings.Lines(string(text[from:])) {
-		if strings.Contains(line, "level=WARN") {
-			return strings.TrimSpace(line), nil
+		if _, cause, ok := strings.Cut(line, "cause="); ok {
+			return strings.TrimSpace(cause), nil
 		}
 	}
-	return "(no warning)", nil
+	return "(none)", nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -29,6 +30,8 @@ type rule struct {
 	// hold keeps bytes back until the rule is lifted, as a network does that drops packets: whoever
 	// sent them goes on trying. refuse breaks connections as soon as it is known whose they are.
 	hold, refuse bool
+	// commits narrows a hold of requests down to those that end a transaction.
+	commits bool
 	// delay is how much later bytes arrive.
 	delay time.Duration
 }
@@ -148,12 +151,15 @@ func (p *proxy) cut(slot, node int) int {
 	return n
 }
 
-// effect is what the rules do to bytes of a link that go in a direction.
-func (p *proxy) effect(l *link, d direction) (hold, refuse bool, delay time.Duration, changed <-chan struct{}) {
+// endTxn is the number of the request that ends a transaction (KIP-98).
+const endTxn = 26
+
+// effect is what the rules do to bytes of a link that go in a direction; api is the request's number.
+func (p *proxy) effect(l *link, d direction, api int16) (hold, refuse bool, delay time.Duration, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range p.rules {
-		if r.matches(l) && r.on&d != 0 {
+		if r.matches(l) && r.on&d != 0 && (!r.commits || api == endTxn) {
 			hold, refuse, delay = hold || r.hold, refuse || r.refuse, max(delay, r.delay)
 		}
 	}
@@ -176,7 +182,7 @@ func (p *proxy) serve(near net.Conn, node int, addr string) {
 	p.mu.Lock()
 	l.slot = p.slotOf(id)
 	p.mu.Unlock()
-	if _, refuse, _, _ := p.effect(l, up|down); refuse {
+	if _, refuse, _, _ := p.effect(l, up|down, -1); refuse {
 		return
 	}
 	far, err := net.DialTimeout("tcp", addr, 5*time.Second)
@@ -193,8 +199,15 @@ func (p *proxy) serve(near net.Conn, node int, addr string) {
 	default:
 	}
 	var pumps sync.WaitGroup
-	pumps.Go(func() { p.pump(l, up, near, far, first) })
-	pumps.Go(func() { p.pump(l, down, far, near, nil) })
+	requests := &frames{r: io.MultiReader(bytes.NewReader(first), near)}
+	pumps.Go(func() { p.pump(l, up, requests.next, far) })
+	pumps.Go(func() {
+		p.pump(l, down, func() ([]byte, int16, error) {
+			b := make([]byte, maxChunk)
+			n, err := far.Read(b)
+			return b[:n], -1, err
+		}, near)
+	})
 	pumps.Wait()
 }
 
@@ -231,28 +244,58 @@ func (l *link) cut() {
 // chunk is bytes on their way.
 type chunk struct {
 	bytes []byte
+	api   int16     // of the request that they belong to, -1 for an answer
 	at    time.Time // of arrival
 }
 
-// pump passes bytes from one end to the other until the link ends. It holds up to window chunks, so that a delay does
-// not bound the throughput, and a held direction soon blocks the sender as a full window does.
-func (p *proxy) pump(l *link, d direction, from, to net.Conn, first []byte) {
+// maxChunk is the most bytes of a chunk.
+const maxChunk = 32 << 10
+
+// frames cuts a stream of requests into chunks, none of which has parts of two.
+type frames struct {
+	r    io.Reader
+	left int // of the request
+	api  int16
+}
+
+// next returns the next chunk.
+func (f *frames) next() ([]byte, int16, error) {
+	b := make([]byte, 0, 6)
+	if f.left == 0 {
+		b = b[:6] // size and number
+		if _, err := io.ReadFull(f.r, b); err != nil {
+			return nil, -1, err
+		}
+		if f.left = int(int32(binary.BigEndian.Uint32(b))) - 2; f.left < 0 {
+			return nil, -1, fmt.Errorf("a request of %d bytes", f.left+2)
+		}
+		f.api = int16(binary.BigEndian.Uint16(b[4:]))
+	}
+	n := min(f.left, maxChunk)
+	b = append(b, make([]byte, n)...)
+	_, err := io.ReadFull(f.r, b[len(b)-n:])
+	f.left -= n
+	return b, f.api, err
+}
+
+// pump passes on what next returns until the link ends. It holds up to window chunks, so that a delay does not bound
+// the throughput, and a held direction soon blocks the sender as a full window does.
+func (p *proxy) pump(l *link, d direction, next func() ([]byte, int16, error), to net.Conn) {
 	const window = 64
 	chunks := make(chan chunk, window)
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		defer close(chunks)
-		for next := first; ; {
-			if len(next) > 0 {
+		for {
+			b, api, err := next()
+			if len(b) > 0 {
 				select {
-				case chunks <- chunk{next, time.Now()}:
+				case chunks <- chunk{b, api, time.Now()}:
 				case <-l.done:
 					return
 				}
 			}
-			buf := make([]byte, 32<<10)
-			n, err := from.Read(buf)
-			if next = buf[:n]; err != nil {
+			if err != nil {
 				return
 			}
 		}
@@ -261,7 +304,7 @@ func (p *proxy) pump(l *link, d direction, from, to net.Conn, first []byte) {
 	defer p.end(l)
 	for c := range chunks {
 		for {
-			hold, _, delay, changed := p.effect(l, d)
+			hold, _, delay, changed := p.effect(l, d, c.api)
 			var wait <-chan time.Time
 			if !hold {
 				left := time.Until(c.at.Add(delay))

@@ -89,7 +89,7 @@ func TestProxy(t *testing.T) {
 	t.Run("pass", func(t *testing.T) {
 		c := connect(t, addrs[0], "w-1")
 		require.NoError(t, c.gets(header, long))
-		big := make([]byte, 5<<20)
+		big := request("w-1", string(make([]byte, 5<<20)))
 		go func() { _, _ = c.Write(big) }()
 		require.NoError(t, c.gets(len(big), long))
 	})
@@ -101,8 +101,8 @@ func TestProxy(t *testing.T) {
 		require.Positive(t, p.cut(1, 0))
 		require.Error(t, one.gets(1, long))
 		for _, c := range []peer{two, far} {
-			c.send([]byte("x"))
-			require.NoError(t, c.gets(1, long))
+			c.send(request("w-1", "x"))
+			require.NoError(t, c.gets(header+1, long))
 		}
 	})
 	for _, d := range []direction{up, down, up | down} {
@@ -112,16 +112,29 @@ func TestProxy(t *testing.T) {
 			require.NoError(t, two.gets(header, long))
 			lift := p.disturb(rule{slot: 1, node: anyone, on: d, hold: true})
 			late := connect(t, addrs[1], "w-1") // is held too
-			one.send([]byte("abc"))
-			two.send([]byte("x"))
-			require.NoError(t, two.gets(1, long))
+			one.send(request("w-1", "abc"))
+			two.send(request("w-1", "x"))
+			require.NoError(t, two.gets(header+1, long))
 			require.ErrorContains(t, one.gets(1, short), "timeout")
 			require.ErrorContains(t, late.gets(1, short), "timeout")
 			lift()
-			require.NoError(t, one.gets(3, long))
+			require.NoError(t, one.gets(header+3, long))
 			require.NoError(t, late.gets(header, long))
 		})
 	}
+	t.Run("hold commits", func(t *testing.T) {
+		c := connect(t, addrs[0], "w-1")
+		require.NoError(t, c.gets(header, long))
+		lift := p.disturb(rule{slot: 1, node: anyone, on: up, hold: true, commits: true})
+		c.send(request("w-1", "abc"))
+		require.NoError(t, c.gets(header+3, long))
+		commit := request("w-1", "abc")
+		commit[5] = endTxn
+		c.send(append(commit, request("w-1", "")...))
+		require.ErrorContains(t, c.gets(1, short), "timeout")
+		lift()
+		require.NoError(t, c.gets(2*header+3, long))
+	})
 	t.Run("refuse", func(t *testing.T) {
 		old := connect(t, addrs[0], "w-1")
 		require.NoError(t, old.gets(header, long))

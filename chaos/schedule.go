@@ -119,6 +119,7 @@ func newSchedule(seed uint64, s shape) []fault {
 		}
 		return free[r.IntN(len(free))]
 	}
+	least := min(2, s.running) // that run, so that there is somebody to take over
 	sum := 0
 	for _, w := range weights {
 		sum += w.weight
@@ -150,7 +151,7 @@ func newSchedule(seed uint64, s shape) []fault {
 						count++
 					}
 				}
-				if drawn = f.slot != anyone && (f.kind != leave || count > 1); !drawn {
+				if drawn = f.slot != anyone && (f.kind != leave || count > least); !drawn {
 					continue
 				}
 				switch f.kind {
