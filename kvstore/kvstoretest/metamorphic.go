@@ -73,7 +73,7 @@ func (m *metamorphic) one() {
 		m.scan(md, 0)
 	case p < 930:
 		m.bookkeeping(md)
-	case p < 940:
+	case p < 934:
 		m.load(md)
 	case p < 950:
 		require.NoError(m, md.st.Flush())

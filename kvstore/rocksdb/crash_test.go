@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -74,19 +76,66 @@ func writeForever(dir string) error {
 	}
 }
 
+// loadForever is writeForever with loads, of which one follows the other.
+func loadForever(dir string) error {
+	e := rocksdb.New(crashOptions(dir))
+	if err := e.Open(); err != nil {
+		return err
+	}
+	s, err := e.OpenStore("task")
+	if err != nil {
+		return err
+	}
+	n, _, err := s.Checkpoint("changelog")
+	if err != nil {
+		return err
+	}
+	var b kvstore.Batch
+	for {
+		l, err := s.Load(64 << 10)
+		for range 400 {
+			n++
+			numberedBatch(&b, n, nil)
+			if err == nil {
+				err = l.Write(&b)
+			}
+			fmt.Println("wrote", n)
+		}
+		if err = errors.Join(err, l.Close(), s.Flush()); err != nil {
+			return err
+		}
+		fmt.Println("flushed", n)
+		// Something in the memtable, which the next load is not to overtake.
+		for range 5 {
+			n++
+			numberedBatch(&b, n, nil)
+			if err := s.Write(&b); err != nil {
+				return err
+			}
+			fmt.Println("wrote", n)
+		}
+	}
+}
+
 // TestKill: S3, S4, E4. A process is killed while it writes. Each time the store
 // opens again, and holds exactly the batches up to its checkpoint; that is no
 // older than the last flush, and no newer than what was written.
-func TestKill(t *testing.T) {
+func TestKill(t *testing.T) { testKill(t, "write", 2500) }
+
+// TestKillInLoad: the same of a process that loads.
+func TestKillInLoad(t *testing.T) { testKill(t, "load", 700) }
+
+// testKill kills the child within the next batches, again and again.
+func testKill(t *testing.T, role string, batches int64) {
 	dir := t.TempDir()
 	r := rand.New(rand.NewPCG(1, 1))
 	want := map[string]string{}
 	applied := int64(0)
 	flushedAll, lost := int64(0), int64(0)
 	for kill := range 8 {
-		c := startChild(t, "write", dir)
+		c := startChild(t, role, dir)
 		wrote, flushed := applied, applied
-		for stopAt := applied + 1 + r.Int64N(2500); wrote < stopAt && c.lines.Scan(); {
+		for stopAt := applied + 1 + r.Int64N(batches); wrote < stopAt && c.lines.Scan(); {
 			var what string
 			var n int64
 			_, err := fmt.Sscan(c.lines.Text(), &what, &n)
@@ -128,6 +177,9 @@ func TestKill(t *testing.T) {
 			return nil
 		}))
 		require.Equal(t, want, got, "kill %d at checkpoint %d", kill, checkpoint)
+		left, err := os.ReadDir(filepath.Join(dir, "trash"))
+		require.NoError(t, err)
+		require.Empty(t, left, "files of a load that was cut short")
 		if checkpoint > 0 {
 			meta, _, err := s.Meta("n")
 			require.NoError(t, err)

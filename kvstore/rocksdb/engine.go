@@ -292,8 +292,9 @@ func newShared(o Options) *shared {
 	s.options.SetArenaBlockSize(min(buffer/8, 256<<10))
 	s.options.SetAllowConcurrentMemtableWrites(false) // a store has one writer
 	s.options.SetMaxBackgroundJobs(2)
-	// A load leaves many files of level 0. They take memory of nobody, so later
-	// writes need not wait until they are merged.
+	// A load leaves many files of level 0. Later writes need not wait until they
+	// are merged.
+	s.options.SetMaxBytesForLevelBase(levelBase)
 	s.options.SetLevel0FileNumCompactionTrigger(compactAt)
 	s.options.SetLevel0SlowdownWritesTrigger(slowAt)
 	s.options.SetLevel0StopWritesTrigger(2 * slowAt)

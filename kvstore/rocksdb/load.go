@@ -220,7 +220,10 @@ func (l *loader) Close() error {
 		return nil
 	}
 	l.closed = true
-	err := errors.Join(l.finish(), l.free())
+	err := l.finish()
+	if freed := l.free(); freed != nil {
+		err = errors.Join(err, freed)
+	}
 	l.store.loader = nil
 	return err
 }

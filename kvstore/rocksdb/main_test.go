@@ -32,6 +32,7 @@ func roles() map[string]func(dir string) error {
 	return map[string]func(dir string) error{
 		"hold":  holdDirectory,
 		"write": writeForever,
+		"load":  loadForever,
 	}
 }
 

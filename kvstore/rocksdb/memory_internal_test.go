@@ -72,6 +72,10 @@ func TestAllocations(t *testing.T) {
 	require.NoError(t, s.Write(&b))
 	buf := make([]byte, 0, 100*len(keys))
 	i := 0
+	other := openStore(t, e, "loaded")
+	l, err := other.Load(0)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
 	for what, f := range map[string]func() error{
 		"get":  func() error { i++; _, _, err := s.Get(buf, keys[i%len(keys)]); return err },
 		"miss": func() error { _, _, err := s.Get(buf, buf); return err },
@@ -83,6 +87,7 @@ func TestAllocations(t *testing.T) {
 			b.SetCheckpoint("topic", 1)
 			return s.Write(&b)
 		},
+		"load": func() error { return l.Write(&b) },
 		"scan": func() error { return s.Scan(keys[1], keys[7], func(_, _ []byte) error { return nil }) },
 	} {
 		require.Zero(t, testing.AllocsPerRun(200, func() {
@@ -209,6 +214,23 @@ func TestNoLeak(t *testing.T) {
 			var b kvstore.Batch
 			b.Put([]byte("same"), big[:20<<10])
 			return s.Write(&b)
+		}},
+		"load": {10, func() error {
+			var small kvstore.Batch
+			small.Put([]byte("same"), big[:10<<10])
+			l, err := s.Load(64 << 10)
+			for range 20 {
+				err = errors.Join(err, l.Write(&small))
+			}
+			return errors.Join(err, l.Close())
+		}},
+		"load-left-open": {10, func() error {
+			o, err := e.OpenStore("other")
+			if err != nil {
+				return err
+			}
+			l, err := o.Load(0)
+			return errors.Join(err, l.Write(&b), o.Close())
 		}},
 		"open-close": {60, func() error {
 			o, err := e.OpenStore("other")

@@ -5,6 +5,7 @@ package rocksdb
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -224,11 +225,15 @@ func (s *store) flush() error {
 // relax puts off compactions during a load, or ends that. It is not kept: a
 // database that is opened has the options it is opened with.
 func (s *store) relax(on bool) error {
-	trigger := compactAt
+	trigger, base := compactAt, levelBase
 	if on {
-		trigger = compactAtInLoad
+		// Level 0 is also merged when it is larger than the level below may be.
+		trigger, base = compactAtInLoad, math.MaxInt64/4
 	}
-	if err := s.db.SetOptions([]string{"level0_file_num_compaction_trigger"}, []string{strconv.Itoa(trigger)}); err != nil {
+	err := s.db.SetOptions(
+		[]string{"level0_file_num_compaction_trigger", "max_bytes_for_level_base"},
+		[]string{strconv.Itoa(trigger), strconv.Itoa(base)})
+	if err != nil {
 		return fmt.Errorf("set options: %w", statusError(err.Error()))
 	}
 	return nil
@@ -236,8 +241,10 @@ func (s *store) relax(on bool) error {
 
 const (
 	// compactAt is how many files of level 0, which overlap, are merged into the
-	// levels below: RocksDB's default.
+	// levels below; levelBase what the level below may hold. Both are RocksDB's
+	// defaults.
 	compactAt = 4
+	levelBase = 256 << 20
 	// compactAtInLoad is the same during a load.
 	compactAtInLoad = 64
 	// slowAt is when writes are slowed down, lest files become more and more.
