@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
 
@@ -26,12 +27,13 @@ type cluster struct {
 
 	mu         sync.Mutex // guards what follows
 	brokers    map[int32]string
+	failed     map[int32]time.Time // when a broker last gave no answer to askAny
 	controller int32
 	leaders    map[commitlog.TopicPartition]int32
 }
 
 func newCluster(cfg *Config) *cluster {
-	c := &cluster{cfg: cfg, controller: noLeader, brokers: map[int32]string{}, leaders: map[commitlog.TopicPartition]int32{}}
+	c := &cluster{cfg: cfg, controller: noLeader, brokers: map[int32]string{}, failed: map[int32]time.Time{}, leaders: map[commitlog.TopicPartition]int32{}}
 	c.conns = c.newPool()
 	return c
 }
@@ -137,10 +139,14 @@ func (c *cluster) anyBroker(ctx context.Context, req protocol.Message) (msg prot
 	return msg, err
 }
 
-// askAny asks the first broker that answers: known ones, then the configured
+// askAny asks the first broker that answers: known ones, those last that gave no answer lately, so that one that
+// swallows what is sent does not take everybody's time; then the configured
 // addresses. If none does, the error names each and what it said.
 func (c *cluster) askAny(ctx context.Context, ask func(cn *conn) error) error {
 	ids := c.ids()
+	c.mu.Lock()
+	slices.SortStableFunc(ids, func(a, b int32) int { return c.failed[a].Compare(c.failed[b]) })
+	c.mu.Unlock()
 	addrs := map[string]bool{}
 	var tried []string
 	var last error
@@ -159,7 +165,15 @@ func (c *cluster) askAny(ctx context.Context, ask func(cn *conn) error) error {
 	for _, id := range ids {
 		addr, _ := c.addr(id)
 		addrs[addr] = true
-		if done, err := next(addr, func() (*conn, error) { return c.conns.get(ctx, id) }); done {
+		done, err := next(addr, func() (*conn, error) { return c.conns.get(ctx, id) })
+		c.mu.Lock()
+		if err == nil {
+			delete(c.failed, id)
+		} else {
+			c.failed[id] = time.Now()
+		}
+		c.mu.Unlock()
+		if done {
 			return err
 		}
 	}

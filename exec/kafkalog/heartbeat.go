@@ -23,12 +23,8 @@ func (m *member) beat() {
 			continue // a Join has to find a new place first
 		}
 		generation, _, lost := who.state()
-		if lost {
-			m.lose(who)
+		if lost || generation < 0 { // or the coordinator knows its name and no more
 			continue
-		}
-		if generation < 0 {
-			continue // the coordinator knows its name and no more
 		}
 		asked := time.Now()
 		err := m.beatOnce(who.id, generation)
@@ -85,9 +81,10 @@ func (m *member) heard(who *identity, generation int32, asked time.Time, err err
 
 // beatOnce sends a heartbeat. One that is not answered is given up for the next while the session lasts.
 func (m *member) beatOnce(id string, generation int32) error {
-	ctx, cancel := context.WithTimeout(m.ctx, min(m.log.cfg.RequestTimeout, max(m.cfg.SessionTimeout/3, minHeartbeatTimeout)))
+	timeout := min(m.log.cfg.RequestTimeout, max(m.cfg.SessionTimeout/3, minHeartbeatTimeout))
+	ctx, cancel := context.WithTimeout(m.ctx, timeout)
 	defer cancel()
-	c, err := m.tell(ctx, protocol.Heartbeat, func(b []byte, clientID string) []byte {
+	c, err := m.tell(ctx, timeout, protocol.Heartbeat, func(b []byte, clientID string) []byte {
 		return appendHeartbeat(b, clientID, m.cfg.Group, id, m.cfg.InstanceID, generation)
 	}, readHeartbeat)
 	if err != nil {
@@ -97,8 +94,8 @@ func (m *member) beatOnce(id string, generation int32) error {
 }
 
 // tell sends a request that the coordinator answers at once and returns the code that it answers.
-func (m *member) tell(ctx context.Context, key protocol.ApiKey, request func(b []byte, clientID string) []byte, read func(body []byte) (int16, error)) (c int16, err error) {
-	err = m.ask(ctx, m.beats, key, m.log.cfg.RequestTimeout, request, func(body []byte) error {
+func (m *member) tell(ctx context.Context, timeout time.Duration, key protocol.ApiKey, request func(b []byte, clientID string) []byte, read func(body []byte) (int16, error)) (c int16, err error) {
+	err = m.ask(ctx, m.beats, key, timeout, request, func(body []byte) error {
 		c, err = read(body)
 		return err
 	})

@@ -19,6 +19,8 @@ import (
 type identity struct {
 	group, instance, id string
 	session             time.Duration
+	expired             func()      // called when the session is over by our clock, without a lock held
+	timer               *time.Timer // calls it
 
 	mu         sync.Mutex    // guards what follows
 	generation int32         // of the last JoinGroup that was answered, -1 before
@@ -28,8 +30,29 @@ type identity struct {
 	changed    chan struct{} // closed when generation or over changes; nil if nobody waits
 }
 
-func newIdentity(cfg *commitlog.MemberConfig, id string) *identity {
-	return &identity{group: cfg.Group, instance: cfg.InstanceID, id: id, session: cfg.SessionTimeout, generation: -1, assignedIn: -1, heard: time.Now()}
+// newIdentity begins a membership whose session starts now. expired is called, on a goroutine of its own, when it is
+// over without anything heard.
+func newIdentity(cfg *commitlog.MemberConfig, id string, expired func(*identity)) *identity {
+	i := &identity{group: cfg.Group, instance: cfg.InstanceID, id: id, session: cfg.SessionTimeout, generation: -1, assignedIn: -1, heard: time.Now()}
+	i.expired = func() { expired(i) }
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.timer = time.AfterFunc(i.session, i.watch)
+	return i
+}
+
+// watch ends the membership if its session is over, or looks again when it may be.
+func (i *identity) watch() {
+	i.mu.Lock()
+	left := i.leftLocked()
+	over := i.over != nil
+	if !over {
+		i.timer.Reset(left)
+	}
+	i.mu.Unlock()
+	if over {
+		i.expired()
+	}
 }
 
 // Current implements commitlog.Identity.
@@ -72,6 +95,7 @@ func (i *identity) leftLocked() time.Duration {
 	if left <= 0 && i.over == nil {
 		i.endLocked(&commitlog.Error{Op: opIdentity, Partition: -1, Class: commitlog.Fenced,
 			Err: fmt.Errorf("nothing was heard from the coordinator for the session timeout of %v", i.session)})
+		i.timer.Reset(0)
 	}
 	return max(left, time.Millisecond)
 }
@@ -122,6 +146,7 @@ func (i *identity) endLocked(err *commitlog.Error) {
 			c.Err = errMembershipLost
 		}
 		i.over = &c
+		i.timer.Stop()
 		i.fireLocked()
 	}
 }

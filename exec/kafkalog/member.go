@@ -255,7 +255,7 @@ func (m *member) joined(who *identity, j *joinResponse) (*identity, error) {
 		if who != nil {
 			m.loseLocked(who, nil)
 		}
-		who = newIdentity(&m.cfg, j.memberID)
+		who = newIdentity(&m.cfg, j.memberID, m.expired)
 		who.join(j.generation)
 		m.who, m.id, m.had = who, j.memberID, true
 	}
@@ -266,12 +266,14 @@ func (m *member) joined(who *identity, j *joinResponse) (*identity, error) {
 	return who, nil
 }
 
-// lose forgets a membership that is over and tells the owner.
-func (m *member) lose(who *identity) {
+// expired forgets a membership whose session is over by our clock, and tells the owner.
+func (m *member) expired(who *identity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.log.cfg.Logger.Warn("membership lost", "group", m.cfg.Group, "member", who.id, "error", "nothing heard for the session timeout")
-	m.loseLocked(who, nil)
+	if m.who == who && !m.closed {
+		m.log.cfg.Logger.Warn("membership lost", "group", m.cfg.Group, "member", who.id, "error", "nothing heard for the session timeout")
+		m.loseLocked(who, nil)
+	}
 }
 
 // loseLocked forgets a membership. err is what the coordinator said, nil if it was not asked: then it may know the
@@ -405,7 +407,7 @@ func (m *member) Close(ctx context.Context, leave bool) error {
 func (m *member) leave(ctx context.Context, id string) error {
 	const op = "leave group"
 	return retryFor(ctx, m.log.cfg.RequestTimeout, op, func(ctx context.Context) error {
-		c, err := m.tell(ctx, protocol.LeaveGroup, func(b []byte, clientID string) []byte {
+		c, err := m.tell(ctx, m.log.cfg.RequestTimeout, protocol.LeaveGroup, func(b []byte, clientID string) []byte {
 			return appendLeave(b, clientID, m.cfg.Group, id, m.cfg.InstanceID)
 		}, readLeave)
 		if err != nil {
