@@ -60,8 +60,22 @@ func TestLoadMemory(t *testing.T) {
 	require.Zero(t, s.loading.Load())
 }
 
+// keysAfterCrash returns the keys of the store in a copy of the engine's files as they are.
+func keysAfterCrash(t *testing.T, e *Engine) (keys []string) {
+	copied := t.TempDir()
+	require.NoError(t, os.CopyFS(copied, os.DirFS(e.opts.Dir)))
+	crashed := New(Options{Dir: copied})
+	require.NoError(t, crashed.Open())
+	defer func() { require.NoError(t, crashed.Close()) }()
+	require.NoError(t, openStore(t, crashed, "store").Scan(nil, nil, func(key, _ []byte) error {
+		keys = append(keys, string(key))
+		return nil
+	}))
+	return keys
+}
+
 // TestLoadKeepsOrder: S4. What a load has ingested survives a crash, so what was written
-// before must too: a crash is a copy of the files as they are.
+// before must too.
 func TestLoadKeepsOrder(t *testing.T) {
 	e := openInternal(t, Options{})
 	s := openStore(t, e, "store")
@@ -74,29 +88,22 @@ func TestLoadKeepsOrder(t *testing.T) {
 	require.NoError(t, s.Write(&b))
 	l, err := s.Load(20_000)
 	require.NoError(t, err)
-	put(&b, "a", 8000)
-	require.NoError(t, l.Write(&b))
+	for i := range 2 {
+		put(&b, fmt.Sprint("a", i), 8000)
+		require.NoError(t, l.Write(&b))
+	}
+	// a0 is written; a1 waits.
+	require.NoError(t, l.(*loader).wait())
+	require.Equal(t, []string{"a0", "zz written before"}, keysAfterCrash(t, e))
+
 	put(&large, "zz larger than a chunk", 50_000)
 	require.NoError(t, l.Write(&large))
 	for i := range 3 {
 		put(&b, fmt.Sprint("b", i), 8000)
 		require.NoError(t, l.Write(&b))
 	}
-	// a, the large one, b0 and b1 are written; b2 waits.
 	require.NoError(t, l.(*loader).wait())
-
-	copied := t.TempDir()
-	require.NoError(t, os.CopyFS(copied, os.DirFS(e.opts.Dir)))
-	crashed := New(Options{Dir: copied})
-	require.NoError(t, crashed.Open())
-	defer func() { require.NoError(t, crashed.Close()) }()
-	after := openStore(t, crashed, "store")
-	var keys []string
-	require.NoError(t, after.Scan(nil, nil, func(key, _ []byte) error {
-		keys = append(keys, string(key))
-		return nil
-	}))
-	require.Equal(t, []string{"a", "b0", "b1", "zz larger than a chunk", "zz written before"}, keys)
+	require.Equal(t, []string{"a0", "a1", "b0", "b1", "zz larger than a chunk", "zz written before"}, keysAfterCrash(t, e))
 
 	require.NoError(t, l.Close())
 	_, found, err := s.Get(nil, []byte("b2"))
