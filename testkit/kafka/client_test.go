@@ -201,6 +201,18 @@ func TestGroup(t *testing.T) {
 		generations, err := c.Generations(ctx, group)
 		require.NoError(t, err)
 		require.Equal(t, []int32{1}, generations)
+
+		// Whatever partition of Kafka's topic it is kept in.
+		for i := range 8 {
+			other := fmt.Sprint(group, i)
+			member, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.ConsumeTopics(topic), kgo.ConsumerGroup(other))
+			require.NoError(t, err)
+			require.NoError(t, member.PollFetches(ctx).Err())
+			generations, err = c.Generations(ctx, other)
+			require.NoError(t, err)
+			require.Equal(t, []int32{1}, generations)
+			member.Close()
+		}
 	})
 }
 

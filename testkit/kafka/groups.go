@@ -56,7 +56,7 @@ func (c *Client) Group(ctx context.Context, name string) (Group, error) {
 // for each rebalance that came to an end. It reads the log in which a real broker that was started here keeps groups, so
 // that it does not depend on what members say.
 func (c *Client) Generations(ctx context.Context, group string) ([]int32, error) {
-	p := Partition{Topic: groupsTopic, Partition: (javaHash(group) & 0x7fffffff) % coordinatorPartitions}
+	p := Partition{Topic: groupsTopic, Partition: coordinatorPartition(group)}
 	records, err := c.ReadFrom(ctx, ReadUncommitted, Offsets{p: 0})
 	if err != nil {
 		return nil, err
@@ -78,11 +78,15 @@ func (c *Client) Generations(ctx context.Context, group string) ([]int32, error)
 	return generations, nil
 }
 
-// javaHash is the hash code of Java's strings, for ASCII.
-func javaHash(s string) int32 {
+// coordinatorPartition is the partition of a group or a transactional id in the coordinators' topics. Kafka goes by the
+// hash code of Java's strings, of which it takes the absolute value.
+func coordinatorPartition(name string) int32 {
 	var hash int32
-	for _, c := range []byte(s) {
+	for _, c := range []byte(name) { // of ASCII
 		hash = 31*hash + int32(c)
 	}
-	return hash
+	if hash < 0 {
+		hash = max(0, -hash) // of the least int32 the negative is itself
+	}
+	return hash % coordinatorPartitions
 }

@@ -89,12 +89,12 @@ func (c *Client) probe(ctx context.Context, brokers int) error {
 }
 
 // probeNames returns names of which each belongs to another partition of the coordinators'
-// topics. Kafka goes by the hash code of Java's strings.
+// topics.
 func probeNames() []string {
 	names := make([]string, coordinatorPartitions)
 	for i, missing := 0, len(names); missing > 0; i++ {
 		name := fmt.Sprintf("wicker-probe-%d", i)
-		if at := (javaHash(name) & 0x7fffffff) % coordinatorPartitions; names[at] == "" {
+		if at := coordinatorPartition(name); names[at] == "" {
 			names[at] = name
 			missing--
 		}
