@@ -20,6 +20,9 @@ var positionCases = []testCase{
 	{"BeyondEnd", beyondEnd},
 	{"DeletedRecords", deletedRecords},
 	{"CompactedGaps", compactedGaps},
+	{"ForeignTransactionAtTheEnd", foreignTransactionAtTheEnd},
+	{"EmptiedLog", emptiedLog},
+	{"DeletedUnderAReader", deletedUnderAReader},
 }
 
 // L2: at the end of a log that ends in a marker a reader stands at the end, so that a
@@ -177,4 +180,102 @@ func compactedGaps(e *env) {
 		got[string(r.Key)] = string(r.Value)
 	}
 	require.Equal(e, last, got)
+}
+
+// E5: a restore whose end lies behind a transaction of somebody else waits for that, knows it by name, and
+// ends when it has ended, either way.
+func foreignTransactionAtTheEnd(e *env) {
+	tp := e.one()
+	id, foreign := e.name("own"), e.name("foreign")
+	want := []string{"a", "b"}
+	p := e.producer(id)
+	e.produce(p, tp, want...)
+	e.commit(p)
+	end := e.settled(tp)[tp]
+	for _, commit := range []bool{false, true} {
+		f := e.producer(foreign)
+		e.produce(f, tp, "foreign", "foreign too")
+		e.written(tp, end+2)
+		e.producer(id) // fences nobody but its own
+		to := e.ends(commitlog.ReadUncommitted, tp)
+		require.Equal(e, end+2, to[tp])
+		s := e.stream(tp).until(map[commitlog.TopicPartition]int64{tp: end})
+		require.Equal(e, end, s.position[tp], "it waits at the last stable offset")
+		require.Equal(e, want, s.values(tp))
+		open, err := e.Log.OpenTransactions(e.ctx, []commitlog.TopicPartition{tp})
+		require.NoError(e, err)
+		require.Len(e, open, 1)
+		require.Equal(e, foreign, open[0].TransactionalID)
+		require.Equal(e, end, open[0].Start)
+		if commit {
+			e.commit(f)
+			want = append(want, "foreign", "foreign too")
+		} else {
+			e.abort(f)
+		}
+		s.until(to)
+		require.Equal(e, want, s.values(tp))
+		end = e.settled(tp)[tp]
+		s.until(map[commitlog.TopicPartition]int64{tp: end})
+		require.NoError(e, s.r.Close())
+	}
+}
+
+// E5: a log that was emptied begins where it ends, marker and all, and goes on from there.
+func emptiedLog(e *env) {
+	tp := e.one()
+	p := e.producer(e.name("p"))
+	e.produce(p, tp, "a", "b")
+	e.commit(p)
+	end := e.settled(tp)
+	require.NoError(e, e.Log.DeleteRecords(e.ctx, end))
+	start, err := e.Log.StartOffsets(e.ctx, []commitlog.TopicPartition{tp})
+	require.NoError(e, err)
+	require.Equal(e, end, start)
+	require.Equal(e, end, e.settled(tp))
+	e.requireRange(e.readError(tp, 0), commitlog.RangeError{Offset: 0, Start: 3, End: 3})
+	s := e.streamWith(commitlog.ReaderConfig{From: start})
+	e.produce(p, tp, "never")
+	e.written(tp, 4)
+	e.abort(p)
+	require.Empty(e, s.until(e.settled(tp)).values(tp))
+	require.Equal(e, int64(5), s.position[tp])
+	e.produce(p, tp, "c")
+	e.commit(p)
+	require.Equal(e, []string{"c"}, s.until(e.settled(tp)).values(tp))
+	require.NoError(e, e.Log.DeleteRecords(e.ctx, map[commitlog.TopicPartition]int64{tp: 4})) // between a batch and its marker
+	s = e.streamWith(commitlog.ReaderConfig{From: map[commitlog.TopicPartition]int64{tp: 4}})
+	require.Equal(e, []string{"c"}, s.until(e.settled(tp)).values(tp))
+}
+
+// E7, E12: records that are deleted behind a reader's position are none of its business; those before it are lost to it, and it
+// says which.
+func deletedUnderAReader(e *env) {
+	tp := e.one()
+	e.append(tp, numbers("v", 4)...)
+	s := e.streamWith(commitlog.ReaderConfig{From: map[commitlog.TopicPartition]int64{tp: 0}})
+	s.until(map[commitlog.TopicPartition]int64{tp: 4})
+	require.NoError(e, e.Log.DeleteRecords(e.ctx, map[commitlog.TopicPartition]int64{tp: 4}))
+	e.append(tp, "next")
+	require.Equal(e, append(numbers("v", 4), "next"), s.until(map[commitlog.TopicPartition]int64{tp: 5}).values(tp))
+	require.NoError(e, s.r.Close())
+
+	// A reader that cannot go on until the deletion: what it wants next is behind an open transaction.
+	f := e.producer(e.name("p"))
+	e.produce(f, tp, "open", "open too")
+	e.written(tp, 7)
+	s = e.streamWith(commitlog.ReaderConfig{From: map[commitlog.TopicPartition]int64{tp: 4}})
+	s.until(map[commitlog.TopicPartition]int64{tp: 5})
+	require.NoError(e, e.Log.DeleteRecords(e.ctx, map[commitlog.TopicPartition]int64{tp: 6}))
+	e.abort(f)
+	select {
+	case c, ok := <-s.r.Chunks():
+		require.False(e, ok, "a chunk from %d to %d", c.Base, c.Next)
+	case <-time.After(e.Patience):
+		require.FailNow(e, "the reader did not end")
+	}
+	var re *commitlog.RangeError
+	require.ErrorAs(e, s.r.Err(), &re)
+	require.Equal(e, int64(5), re.Offset)
+	require.Equal(e, int64(6), re.Start)
 }
