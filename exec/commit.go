@@ -83,7 +83,6 @@ func (t *task) closeTransaction(now time.Time) error {
 	offsets := t.in.offsets() // C3
 	result := make(chan commitResult, 1)
 	t.inflight, t.opened, t.closedAt = result, time.Time{}, now
-	t.ending, t.begun = t.begun, time.Time{}
 	ctx, producer, identity := t.ctx, t.producer, t.identity
 	go func() { // C4
 		ends, err := producer.Commit(ctx, offsets, identity)
@@ -100,13 +99,6 @@ func (t *task) send(tp commitlog.TopicPartition, b *commitlog.Batch) error {
 		t.heldBytes += len(b.Buf)
 		return nil
 	}
-	return t.produce(tp, b)
-}
-
-func (t *task) produce(tp commitlog.TopicPartition, b *commitlog.Batch) error {
-	if t.begun.IsZero() {
-		t.begun = t.app.cfg.Clock.Now()
-	}
 	return t.producer.Produce(t.ctx, tp, b)
 }
 
@@ -114,7 +106,7 @@ func (t *task) produce(tp commitlog.TopicPartition, b *commitlog.Batch) error {
 func (t *task) sendHeld() error {
 	for i, h := range t.held {
 		t.held[i].b = nil // the producer's, also if it fails: dropHeld must not release it
-		if err := t.produce(h.tp, h.b); err != nil {
+		if err := t.producer.Produce(t.ctx, h.tp, h.b); err != nil {
 			return err
 		}
 	}
@@ -128,7 +120,7 @@ func (t *task) committed(r commitResult) error {
 		t.inflight = nil
 		return r.err
 	}
-	t.inflight, t.ending = nil, time.Time{}
+	t.inflight = nil
 	t.commits++
 	t.state.committed(r.ends, t.partition)
 	for _, s := range t.in.sources {

@@ -32,7 +32,7 @@ func (p *refusing) Produce(_ context.Context, _ commitlog.TopicPartition, b *com
 func TestHeldBatchesHaveOneOwner(t *testing.T) {
 	pool := commitlog.NewPool(4096)
 	producer := &refusing{left: 2}
-	tk := &task{app: &App{cfg: Config{Clock: systemClock{}}}, ctx: t.Context(), producer: producer, state: newState(nil, nil, 1000)}
+	tk := &task{ctx: t.Context(), producer: producer, state: newState(nil, nil, 1000)}
 	var held []*commitlog.Batch
 	for range 5 {
 		b := commitlog.NewBuilder(pool)

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -52,20 +53,9 @@ func (t *task) watch() (stop func()) {
 	}
 }
 
-// expired says whether a task's error means that its transaction took too long. Brokers tell only that the producer
-// is fenced; that its transaction was open for longer than the timeout tells why.
-func (t *task) expired(err error) bool {
-	begun := t.ending
-	if begun.IsZero() {
-		begun = t.begun
-	}
-	return commitlog.ClassOf(err) == commitlog.Fenced && !begun.IsZero() &&
-		t.app.cfg.Clock.Now().Sub(begun) >= t.app.cfg.TransactionTimeout
-}
-
 // noteExpiry has the task come back careful if err is that its transaction has expired.
 func (t *task) noteExpiry(err error) {
-	if err == nil || !t.expired(err) {
+	if !errors.Is(err, commitlog.ErrTransactionTimeout) {
 		return
 	}
 	at := ""

@@ -76,9 +76,8 @@ type task struct {
 	// changelog is where state.seal writes; apart from out, since it is no output of the user's.
 	changelog outputs
 
-	// opened is when the open transaction took its first record, zero if it has none; begun is when the first batch of it
-	// was sent, and ending the same of the transaction in flight.
-	opened, begun, ending time.Time
+	// opened is when the open transaction took its first record, zero if it has none.
+	opened time.Time
 	// overdue says that the open transaction is to close; alarm raises it. careful is how many transactions are
 	// to have one record each, see expiry.go.
 	overdue atomic.Bool
