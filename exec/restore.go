@@ -41,7 +41,12 @@ func (t *task) restore() error {
 	if err := r.run(); err != nil {
 		return err
 	}
-	t.state.synced = began
+	t.state.synced, t.state.durableAt = began, began
+	if len(label.checkpoints) > 0 && began.Sub(label.synced) >= durableInterval && r.restored > 0 {
+		if err := t.state.persist(began); err != nil {
+			return err
+		}
+	}
 	t.countEntries()
 	return nil
 }

@@ -2,9 +2,12 @@ package exec_test
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -602,5 +605,81 @@ func TestE4InventoryOfTheDisk(t *testing.T) {
 		names, err := engine.Stores()
 		require.NoError(t, err)
 		require.Equal(t, []string{"app-in-0", "app-in-1", "app-in-2", "app-old-0", "other-in-1"}, names)
+	})
+}
+
+// lossyEngine is an engine on disk that loses what was not flushed when its process dies.
+type lossyEngine struct{ *diskEngine }
+
+func (e *lossyEngine) OpenStore(name string) (kvstore.Store, error) {
+	s, err := e.diskEngine.OpenStore(name)
+	return &lossyStore{Store: s, e: e.diskEngine}, err
+}
+
+type lossyStore struct {
+	kvstore.Store
+	e       *diskEngine
+	pending []kvstore.Batch
+}
+
+func (s *lossyStore) Write(b *kvstore.Batch) error {
+	var c kvstore.Batch
+	err := b.Each(func(op kvstore.Op, key, value []byte) error {
+		switch op {
+		case kvstore.OpPut:
+			c.Put(key, value)
+		case kvstore.OpDelete:
+			c.Delete(key)
+		case kvstore.OpMeta:
+			c.SetMeta(string(key), value)
+		case kvstore.OpCheckpoint:
+			c.SetCheckpoint(string(key), int64(binary.BigEndian.Uint64(value)))
+		}
+		return nil
+	})
+	s.pending = append(s.pending, c)
+	return err
+}
+
+func (s *lossyStore) Flush() error {
+	for i := range s.pending {
+		if err := s.Store.Write(&s.pending[i]); err != nil {
+			return err
+		}
+	}
+	s.pending = nil
+	return nil
+}
+
+func (s *lossyStore) Close() error {
+	return errors.Join(s.Flush(), s.Store.Close())
+}
+
+// A store that gets little has it in its files within the hour, so that a crash after days leaves one that is
+// young enough to be used again (E4, pain 20).
+func TestE4LittleStateIsDurableWithinTheHour(t *testing.T) {
+	onBench(t, 1, func(t *testing.T, b *bench) {
+		d := newDisk(t)
+		engine := &lossyEngine{&diskEngine{disk: d}}
+		s := b.run(b.joining(), memlog.Faults{}, func(c *exec.Config) { c.State = engine })
+		for range 500 { // 83 hours
+			b.put(0, "k", ".")
+			time.Sleep(10 * time.Minute)
+		}
+		s.idle()
+		engine.dead.Store(true)
+		s.log.Close()
+		s.cancel()
+		<-s.end
+		time.Sleep(time.Minute)
+		var log lines
+		s = b.run(b.joining(), memlog.Faults{}, onDisk(d), logTo(&log, slog.LevelInfo))
+		b.put(0, "k", "!")
+		s.idle()
+		require.NotContains(t, log.text(), "rebuilt")
+		require.LessOrEqual(t, s.app.Stats().Restored, int64(7))
+		s.drain()
+		out := b.texts("out", 0)
+		require.Equal(t, "k="+strings.Repeat(".", 500)+"!", out[len(out)-1])
 	})
 }

@@ -40,10 +40,12 @@ type state struct {
 	openBytes int64
 	// synced is what the engine's label gets with the next batch, see storeLabel.
 	synced time.Time
-	label  []byte
-	batch  kvstore.Batch
-	ring   []*entry // every entry, in the order the eviction hand visits
-	hand   int
+	// durableAt is when the engine's files had that at the latest: what is written later may be in its memory alone.
+	durableAt time.Time
+	label     []byte
+	batch     kvstore.Batch
+	ring      []*entry // every entry, in the order the eviction hand visits
+	hand      int
 }
 
 // store is one named store of a task. It implements ops.Store.
@@ -288,9 +290,24 @@ func (s *state) flush(now time.Time) error {
 	if err := s.db.Write(&s.batch); err != nil {
 		return fmt.Errorf("write state: %w", err)
 	}
+	if now.Sub(s.durableAt) >= durableInterval {
+		if err := s.persist(now); err != nil {
+			return err
+		}
+	}
 	if s.used > s.limit {
 		s.evict(nil)
 	}
+	return nil
+}
+
+// persist makes what the engine has durable. Otherwise a store with little to write might have nothing of it in its
+// files for days, and after a crash be too old for the deletions that its changelog still has.
+func (s *state) persist(now time.Time) error {
+	if err := s.db.Flush(); err != nil {
+		return fmt.Errorf("flush state: %w", err)
+	}
+	s.durableAt = now
 	return nil
 }
 

@@ -36,6 +36,10 @@ const (
 	reportInterval = 10 * time.Second
 	rateWindow     = 2 * time.Second
 
+	// durableInterval is how long what is written to a store may be in its engine's memory alone. It must be much less than
+	// delete.retention.ms, a day by default.
+	durableInterval = time.Hour
+
 	// endRetry and endTries are for a log that ends before a committed offset or a store's checkpoint: a leader that is new may not know better yet.
 	endRetry = 500 * time.Millisecond
 	endTries = 4

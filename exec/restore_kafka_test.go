@@ -1,0 +1,146 @@
+package exec_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/wickerwork/wicker/testkit/kafka"
+)
+
+// admin sends requests that kafka.Client has no method for.
+func (r *rig) admin(req kmsg.Request) kmsg.Response {
+	r.t.Helper()
+	c, err := kgo.NewClient(kgo.SeedBrokers(r.b.Addr()))
+	require.NoError(r.t, err)
+	defer c.Close()
+	res, err := c.Request(r.t.Context(), req)
+	require.NoError(r.t, err)
+	return res
+}
+
+// cleanup sets a topic's cleanup.policy.
+func (r *rig) cleanup(topic, policy string) {
+	r.t.Helper()
+	config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+	config.Name, config.Value = "cleanup.policy", &policy
+	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+	resource.Configs = []kmsg.IncrementalAlterConfigsRequestResourceConfig{config}
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.Resources = []kmsg.IncrementalAlterConfigsRequestResource{resource}
+	res := r.admin(req).(*kmsg.IncrementalAlterConfigsResponse)
+	require.Zero(r.t, res.Resources[0].ErrorCode)
+}
+
+// empty deletes all records of a topic with one partition.
+func (r *rig) empty(topic string) {
+	r.t.Helper()
+	part := kmsg.NewDeleteRecordsRequestTopicPartition()
+	part.Offset = -1
+	in := kmsg.NewDeleteRecordsRequestTopic()
+	in.Topic, in.Partitions = topic, []kmsg.DeleteRecordsRequestTopicPartition{part}
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	req.TimeoutMillis, req.Topics = 10_000, []kmsg.DeleteRecordsRequestTopic{in}
+	res := r.admin(req).(*kmsg.DeleteRecordsResponse)
+	require.Zero(r.t, res.Topics[0].Partitions[0].ErrorCode)
+}
+
+// A restore ends by position, whatever a real log has at its end, and not below a transaction that somebody has
+// open there (E5, ST-06, TX-19, pains 3 and 4).
+func TestE5ST06TX19RestoreEndsByPosition(t *testing.T) {
+	kafka.EachOwn(t, kafka.Options{Properties: map[string]string{"log.cleaner.backoff.ms": "100"}}, func(t *testing.T, b *kafka.Broker) {
+		for _, c := range []struct {
+			name   string
+			tamper func(t *testing.T, r *rig, changelog kafka.Record)
+			want   string // of k after one more; it was counted twice before
+			wait   bool   // for a transaction, see below
+			only   string // kind of broker
+		}{
+			{name: "commit marker", want: "k=3"},
+			{name: "abort marker", want: "k=3", tamper: func(t *testing.T, r *rig, rec kafka.Record) {
+				txn, err := r.c.Begin(t.Context(), "somebody-else-"+r.app)
+				require.NoError(t, err)
+				require.NoError(t, txn.Produce(t.Context(), rec, rec, rec))
+				require.NoError(t, txn.Abort(t.Context()))
+			}},
+			{name: "own transaction left open", want: "k=3", tamper: func(t *testing.T, r *rig, rec kafka.Record) {
+				txn, err := r.c.Begin(t.Context(), r.app+"-"+r.in+"-0")
+				require.NoError(t, err)
+				require.NoError(t, txn.Produce(t.Context(), rec))
+				txn.Abandon()
+			}},
+			{name: "compacted", want: "k=42", only: kafka.Real, tamper: func(t *testing.T, r *rig, rec kafka.Record) {
+				n := 0
+				require.Eventually(t, func() bool { // every append rolls the segment, so that the one before can be cleaned
+					txn, err := r.c.Begin(t.Context(), "somebody-else-"+r.app)
+					require.NoError(t, err)
+					require.NoError(t, txn.Produce(t.Context(), rec))
+					require.NoError(t, txn.Commit(t.Context()))
+					n++
+					return len(r.read(rec.Topic)) < n
+				}, time.Minute, 100*time.Millisecond, "the log cleaner does not come")
+			}},
+			{name: "emptied", want: "k=1", tamper: func(t *testing.T, r *rig, rec kafka.Record) {
+				r.cleanup(rec.Topic, "compact,delete")
+				r.empty(rec.Topic)
+				r.cleanup(rec.Topic, "compact")
+			}},
+			{name: "open transaction of another", want: "k=42", wait: true},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				if c.only != "" && c.only != b.Kind() {
+					return // what is tested is not there
+				}
+				r := newRig(t, b, 1)
+				require.NoError(t, r.c.CreateTopic(t.Context(), r.changelog("n"), 1, map[string]string{"cleanup.policy": "compact",
+					"segment.ms": "50", "min.cleanable.dirty.ratio": "0.001"}))
+				r.put("k", "v", "k", "v", "l", "v")
+				first := launch(t, b, r.counter())
+				r.settle(first)
+				first.drain()
+				rec := kafka.Record{Topic: r.changelog("n"), Key: []byte("k"), Value: []byte("41")}
+				if c.tamper != nil {
+					c.tamper(t, r, rec)
+				}
+				var txn *kafka.Txn
+				if c.wait {
+					var err error
+					txn, err = r.c.Begin(t.Context(), "somebody-else-"+r.app)
+					require.NoError(t, err)
+					require.NoError(t, txn.Produce(t.Context(), rec))
+				}
+				r.put("k", "v")
+				var log lines
+				second := launch(t, b, r.counter(), logTo(&log, slog.LevelInfo))
+				if c.wait {
+					second.await("a line in the log", func() bool {
+						return strings.Contains(log.text(), `msg="restore waits for an open transaction of another producer"`)
+					})
+					require.Contains(t, log.text(), `"transactional id"=somebody-else-`+r.app)
+					require.Len(t, second.app.Stats().Restores, 1)
+					require.Equal(t, "k=2", lastOf(r, "k"))
+					require.NoError(t, txn.Commit(t.Context()))
+				}
+				r.settle(second)
+				second.drain()
+				require.Equal(t, c.want, lastOf(r, "k"))
+			})
+		}
+	})
+}
+
+func lastOf(r *rig, key string) string {
+	last := ""
+	for _, rec := range r.read(r.out) {
+		if string(rec.Key) == key {
+			last = string(rec.Key) + "=" + string(rec.Value)
+		}
+	}
+	return last
+}
