@@ -121,7 +121,6 @@ func (o *options) complete() error {
 	def(&o.nodes, "faults", 3)
 	def(&o.nodes, "", 1)
 	o.slots = max(5, o.processes)
-	o.session, o.commit = 3*time.Second, 100*time.Millisecond
 	if o.duration == 0 {
 		o.duration = time.Duration(o.faults) * 3 * time.Second
 	}
@@ -198,6 +197,7 @@ func (o *options) runFaults(ctx context.Context, s *stand) error {
 
 // tell says all about a run that failed.
 func (o *options) tell(r *outcome) error {
+	fmt.Println("  workers:", r.nature)
 	for _, f := range r.findings {
 		fmt.Println("  found:", f)
 	}

@@ -11,6 +11,9 @@ import (
 // rollingSession is the session timeout of the rolling restart: longer than a process takes to come back.
 const rollingSession = 10 * time.Second
 
+// rollingCommit is the commit interval, that of exec.
+const rollingCommit = 100 * time.Millisecond
+
 // rolled is what a rolling restart came to.
 type rolled struct {
 	static     bool
@@ -43,7 +46,7 @@ func (r *rolled) String() string {
 func rolling(ctx context.Context, s *stand, set setting, static bool) (*rolled, error) {
 	app := fmt.Sprintf("rolling-%t-%d", static, time.Now().Unix())
 	r, err := newProbeRun(ctx, s, set, app, func(slot int) job {
-		j := job{Session: rollingSession}
+		j := job{Session: rollingSession, Commit: rollingCommit}
 		if static {
 			j.Instance = fmt.Sprintf("instance-%d", slot)
 		}
@@ -122,16 +125,13 @@ const pulseEvery = 20 * time.Millisecond
 
 // newProbeRun makes topics and a fleet, whose jobs are as complete says, and begins to write and to look.
 func newProbeRun(ctx context.Context, s *stand, set setting, app string, complete func(slot int) job) (*probeRun, error) {
-	run, err := newRun(ctx, s, set, app)
+	run, err := newRun(ctx, s, set, nature{}, app)
 	if err != nil {
 		return nil, err
 	}
 	run.fleet.job = func(slot int) job {
 		j := complete(slot)
 		j.names, j.Brokers, j.Probe = run.names, s.proxy.addrs(), true
-		if j.Commit == 0 {
-			j.Commit = set.commit
-		}
 		return j
 	}
 	r := &probeRun{chaosRun: run}

@@ -24,7 +24,7 @@ type stand struct {
 
 func openStand(ctx context.Context, dir string, nodes int) (_ *stand, err error) {
 	s := &stand{proxy: newProxy(slotOf), dir: dir}
-	s.cluster, err = kafka.OpenCluster(ctx, kafka.ClusterOptions{Nodes: nodes, Advertise: s.proxy.advertise, JVM: jvm})
+	s.cluster, err = kafka.OpenCluster(ctx, kafka.ClusterOptions{Nodes: nodes, Advertise: s.proxy.advertise, JVM: jvm, Properties: properties})
 	if err == nil {
 		s.client, err = s.cluster.Dial()
 	}
@@ -36,6 +36,9 @@ func openStand(ctx context.Context, dir string, nodes int) (_ *stand, err error)
 
 // jvm are the flags of the nodes' JVMs: those that make them start and run cheaply where cores are few.
 var jvm = []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xss512k"}
+
+// properties are settings of the nodes: Kafka looks only every 10 s for transactions that are beyond their timeout.
+var properties = map[string]string{"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"}
 
 func (s *stand) close() error {
 	if s.client != nil {
@@ -54,7 +57,6 @@ type setting struct {
 	processes, slots int
 	partitions       int
 	duration         time.Duration
-	session, commit  time.Duration
 	stall            time.Duration // without any progress, after which a run is given up
 	verbose          bool
 }
@@ -62,6 +64,7 @@ type setting struct {
 // outcome is what came of a run.
 type outcome struct {
 	seed       uint64
+	nature     nature
 	inputs     int
 	schedule   []fault
 	unplanned  []exit
@@ -89,6 +92,7 @@ func (o *outcome) String() string {
 type chaosRun struct {
 	*stand
 	setting
+	nature nature
 	names  names
 	fleet  *fleet
 	oracle *oracle
@@ -110,16 +114,17 @@ func (r *chaosRun) note(format string, args ...any) {
 }
 
 // newRun makes the topics and the fleet of a run.
-func newRun(ctx context.Context, s *stand, set setting, app string) (*chaosRun, error) {
+func newRun(ctx context.Context, s *stand, set setting, n nature, app string) (*chaosRun, error) {
 	r := &chaosRun{stand: s, setting: set, names: names{App: app}, begin: time.Now()}
+	r.nature = n
 	dir := filepath.Join(s.dir, app)
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
 	var err error
 	r.fleet, err = newFleet(dir, set.slots, func(slot int) job {
-		j := job{names: r.names, Brokers: s.proxy.addrs(), Session: set.session, Commit: set.commit}
-		if slot%2 == 0 { // static membership for some
+		j := job{names: r.names, Brokers: s.proxy.addrs(), Session: n.session, Transaction: n.transaction, Commit: n.commit}
+		if n.isStatic(slot) {
 			j.Instance = fmt.Sprintf("instance-%d", slot)
 		}
 		return j
@@ -138,9 +143,10 @@ func newRun(ctx context.Context, s *stand, set setting, app string) (*chaosRun, 
 // runSeed is one run: load and faults, then quiet until all inputs are through, then the questions. An error is of the
 // harness; what the application did wrong is in the outcome.
 func runSeed(ctx context.Context, s *stand, set setting, seed uint64) (*outcome, error) {
-	shape := shape{faults: set.faults, duration: set.duration, slots: set.slots, running: set.processes, nodes: len(s.cluster.Addrs()), session: set.session}
+	n := natureOf(seed)
+	shape := shape{faults: set.faults, duration: set.duration, slots: set.slots, running: set.processes, nodes: len(s.cluster.Addrs()), session: n.session}
 	schedule := newSchedule(seed, shape)
-	r, err := newRun(ctx, s, set, fmt.Sprintf("chaos-%d-%d", seed, time.Now().Unix()))
+	r, err := newRun(ctx, s, set, n, fmt.Sprintf("chaos-%d-%d", seed, time.Now().Unix()))
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +171,7 @@ func runSeed(ctx context.Context, s *stand, set setting, seed uint64) (*outcome,
 		r.oracle.find("%v", err)
 	}
 	o := r.oracle
-	result := &outcome{seed: seed, inputs: set.inputs, schedule: schedule, unplanned: r.fleet.unplanned(), short: r.fleet.cutShort(), duplicates: o.duplicates,
+	result := &outcome{seed: seed, nature: n, inputs: set.inputs, schedule: schedule, unplanned: r.fleet.unplanned(), short: r.fleet.cutShort(), duplicates: o.duplicates,
 		losses: o.missing(&o.counts) + o.missing(&o.totals), findings: o.findings, took: time.Since(r.begin), dir: r.fleet.dir, did: r.did}
 	if o.more > 0 {
 		result.findings = append(result.findings, fmt.Sprintf("and %d more", o.more))
@@ -430,7 +436,7 @@ func (r *chaosRun) diagnose(ctx context.Context, behind string) string {
 func (r *chaosRun) examine(ctx context.Context) error {
 	r.fleet.stopAll()
 	r.note("all workers have left")
-	bounded, cancel := context.WithTimeout(ctx, r.session+30*time.Second)
+	bounded, cancel := context.WithTimeout(ctx, r.nature.session+30*time.Second)
 	defer cancel()
 	if err := r.client.AwaitStable(bounded, r.topics()...); err != nil {
 		return fmt.Errorf("a transaction is left open: %w", err)
