@@ -22,7 +22,9 @@
 //     exactly once, or the transaction they belong to does not commit.
 //   - L5 Records and offsets of a committed transaction become visible together, those of an
 //     aborted one never.
-//   - L6 Heartbeats of a group member wait for nothing its owner does.
+//   - L6 Heartbeats of a group member wait for nothing: not for its owner, not for a Join that is held. A member
+//     keeps its place, and what commits under its [Identity] goes through, until the group says otherwise or the session is
+//     over; then nothing commits under it any more.
 //   - L7 An error is an [*Error] with a [Class]; retriable errors are retried inside, with
 //     bounded back-off and a deadline, and are seen outside only after it.
 //   - L8 Nothing creates a topic but [Log.CreateTopics].

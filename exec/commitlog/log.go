@@ -278,7 +278,8 @@ type Member interface {
 	// Join joins the group, or joins again, and returns the assignment of the new generation. owned are the partitions
 	// that the member holds, with which it goes on working meanwhile; userData goes to the leader with them. If the
 	// membership turns out to be lost, Join comes back as a new member that owns nothing, and the
-	// assignment is Fresh.
+	// assignment is Fresh. When ctx ends first the membership is as it was, but the group may
+	// wait for another Join: the caller joins again or closes.
 	Join(ctx context.Context, owned []TopicPartition, userData []byte) (Assignment, error)
 	// Rebalance receives a value when the group wants its members to join again, or when this
 	// membership was lost; the latter is no error until Join fails too.

@@ -28,7 +28,7 @@ func (l *Log) DeleteRecords(ctx context.Context, below map[commitlog.TopicPartit
 		if _, err := cn.version(protocol.DeleteRecords); err != nil {
 			return nil, err
 		}
-		frame, err := cn.exchange(ctx, appendDeleteRecords(nil, cn.clientID, tps, below, int32(l.cfg.RequestTimeout.Milliseconds()/2)), cn.timeout)
+		frame, err := cn.exchange(ctx, appendDeleteRecords(nil, cn.clientID, tps, below, int32(brokersShare(l.cfg.RequestTimeout).Milliseconds())), cn.timeout)
 		if err != nil {
 			return nil, err
 		}

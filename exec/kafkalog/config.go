@@ -111,9 +111,9 @@ func (c Config) withDefaults() Config {
 			*d = v
 		}
 	}
-	def(&c.RequestTimeout, 10*time.Second)
-	def(&c.OpenTimeout, 5*time.Second)
-	def(&c.RetryTimeout, 60*time.Second)
+	def(&c.RequestTimeout, defaultRequestTimeout)
+	def(&c.OpenTimeout, defaultOpenTimeout)
+	def(&c.RetryTimeout, defaultRetryTimeout)
 	if c.ClientID == "" {
 		c.ClientID = "wicker"
 	}

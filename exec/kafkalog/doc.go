@@ -1,7 +1,9 @@
 // Package kafkalog is the log of exec/commitlog on Apache Kafka. It is the only package that
 // imports a Kafka client: it uses segmentio/kafka-go's protocol messages on connections of its own,
 // and frames by itself what is hot (Produce, Fetch) or what kafka-go lacks or gets wrong
-// (OffsetFetch v7, Heartbeat, LeaveGroup).
+// (JoinGroup v7, SyncGroup v5, Heartbeat, LeaveGroup, OffsetFetch v7, Metadata v10, DeleteRecords,
+// DescribeProducers, ListTransactions). Brokers from Kafka 2.5 on are served; topic ids need 2.8, the producers of
+// open transactions 3.0.
 //
 //	l, err := kafkalog.Open(ctx, kafkalog.Config{Brokers: []string{"localhost:9092"}})
 //
@@ -24,6 +26,13 @@
 //   - K5 A position moves only over what is known to be there for nobody: whole batches,
 //     markers, or, in a compacted topic, an answer that has nothing up to the end though it had
 //     room. Of others a broker may answer so when tiered storage is slow.
+//   - K6 A member has its place from the first Join to Close, or loses it for one of three reasons: the
+//     coordinator says so (UNKNOWN_MEMBER_ID, GROUP_ID_NOT_FOUND), another member has its instance id
+//     (FENCED_INSTANCE_ID), or nothing that the coordinator answered was asked within the session timeout, by this
+//     process's own clock. Heartbeats go on while a Join is held and while the owner works; a Join that is given up
+//     changes nothing. What commits under a lost membership is fenced, for ever; a Join comes back as a new member that owns nothing.
+//   - K7 A commit that meets ILLEGAL_GENERATION takes the membership's next generation and goes on: a rebalance that
+//     a member survives aborts nothing.
 //
 // # Connections
 //
@@ -35,10 +44,11 @@
 // # Errors
 //
 // An error code of the broker has one class per kind of call, in one closed table
-// (errors.go). Retriable errors are retried inside: at once up to 50 ms for what the broker
+// (errors.go), beside which is written what is done about each class and about each code that is treated by name. Every
+// bound in time is in timeouts.go or in Config. Retriable errors are retried inside: at once up to 50 ms for what the broker
 // settles within milliseconds (CONCURRENT_TRANSACTIONS), otherwise from 20 ms to 1 s, with
 // jitter, for Config.RetryTimeout counted from the first error; a topic that does not exist for
-// 5 s. What leaves is a [commitlog.Error] that says what was done, where, Kafka's name of the
+// 5 s. A fence that is really a timeout wraps commitlog.ErrTransactionTimeout, and an offset out of range a commitlog.RangeError. What leaves is a [commitlog.Error] that says what was done, where, Kafka's name of the
 // error and the cause. Open says in one sentence what is wrong with an address, with TLS or with credentials.
 // No error and no log line has a record's content or a password.
 //
@@ -46,8 +56,9 @@
 //
 // A [Log] is safe for concurrent use. Producers, readers and members are for one goroutine at
 // a time; their Close may be called from any. Close returns when their goroutines have ended.
+// An identity that a Join returned is safe for concurrent use.
 //
-// Lock order: Log.mu before nothing; member.joining before member.mu; a producer's or
+// Lock order: Log.mu before nothing; member.turn before member.mu before an identity's; a producer's or
 // reader's mu before the cluster's and the coordinators', which are never held while a request
 // is under way; conn.wmu before conn.mu. Functions called with an answer (conn.send) run on
 // the connection's goroutine and take the producer's mu: nothing that holds it waits for a connection.

@@ -43,7 +43,7 @@ func (l *lane) signal() {
 }
 
 func (l *lane) run() {
-	timer := time.NewTimer(time.Hour)
+	timer := time.NewTimer(nothingDue)
 	defer timer.Stop()
 	for {
 		p := l.p
@@ -70,7 +70,7 @@ func (l *lane) run() {
 // most one. Without any it returns when to look again.
 func (l *lane) pickLocked(now time.Time) (picked []*outBatch, wait time.Duration) {
 	p := l.p
-	wait = time.Hour
+	wait = nothingDue
 	if p.failed != nil || l.flying >= maxInFlight || l.flying > 0 && l.c != nil && l.c.aged() {
 		return nil, wait
 	}
@@ -149,7 +149,7 @@ func (l *lane) send(picked []*outBatch) {
 		return
 	}
 	timeout := p.log.cfg.RequestTimeout
-	cn.send(l.frame(picked, version, timeout*3/4), timeout, func(frame []byte, err error) {
+	cn.send(l.frame(picked, version, brokersShare(timeout)), timeout, func(frame []byte, err error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		l.flying--

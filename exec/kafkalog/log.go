@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 )
@@ -43,7 +42,7 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 
 // firstContact asks for the brokers until one answers or OpenTimeout has passed.
 func (l *Log) firstContact(ctx context.Context) error {
-	inner, cancel := context.WithTimeout(ctx, l.cfg.OpenTimeout+time.Second)
+	inner, cancel := context.WithTimeout(ctx, l.cfg.OpenTimeout+openGrace)
 	defer cancel()
 	var last error
 	err := retryFor(inner, l.cfg.OpenTimeout, "connect", func(ctx context.Context) error {

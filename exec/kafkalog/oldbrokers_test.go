@@ -15,7 +15,12 @@ import (
 // Brokers from before topic ids and DescribeProducers are served as far as they go: topics have no id, and of an
 // open transaction is told where it begins.
 func TestOldBrokers(t *testing.T) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.MaxVersions(kversion.V2_7_0()))
+	t.Run("2.5", func(t *testing.T) { oldBroker(t, kversion.V2_5_0()) })
+	t.Run("2.7", func(t *testing.T) { oldBroker(t, kversion.V2_7_0()) })
+}
+
+func oldBroker(t *testing.T, versions *kversion.Versions) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.MaxVersions(versions))
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	works(t, kafkalog.Config{Brokers: c.ListenAddrs()})

@@ -227,7 +227,7 @@ func (r *reader) delayLocked(p *readPart, err error) {
 
 // run is a fetcher's goroutine.
 func (f *fetcher) run() {
-	timer := time.NewTimer(time.Hour)
+	timer := time.NewTimer(nothingDue)
 	defer timer.Stop()
 	var request []byte
 	var parts []fetchPart
@@ -254,7 +254,7 @@ func (f *fetcher) pick(parts []fetchPart) (_ []fetchPart, budget int, wait time.
 	r := f.r
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	wait = time.Hour
+	wait = nothingDue
 	share := r.cfg.Ahead / max(len(r.fetchers), 1)
 	if f.held > 0 && share-f.held < min(r.cfg.FetchBytes, share/2) {
 		return parts, 0, wait

@@ -66,7 +66,7 @@ func (c *conn) authenticate(ctx context.Context, s *SASL) error {
 			return refused(errors.New(name))
 		}
 		if res.SessionLifetimeMs > 0 {
-			c.expires = time.Now().Add(time.Duration(res.SessionLifetimeMs) * time.Millisecond * 8 / 10)
+			c.expires = time.Now().Add(time.Duration(res.SessionLifetimeMs) * time.Millisecond * sessionShare / 100)
 		}
 		if done, bytes, err = state.Next(ctx, res.AuthBytes); err != nil {
 			return refused(err)

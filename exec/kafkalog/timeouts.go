@@ -2,9 +2,17 @@ package kafkalog
 
 import "time"
 
-// Every bound in time that this package has, but for those that a Config or a call sets: see Config for
-// RequestTimeout, OpenTimeout and RetryTimeout.
+// Every bound in time that this package has, and the defaults of those that a Config or a call sets.
 const (
+	// Config.RequestTimeout: one request, from the moment it is written to its answer. It is also how late a broker
+	// that swallows requests is noticed.
+	defaultRequestTimeout = 10 * time.Second
+	// Config.OpenTimeout: making one connection, and finding a first broker that answers; Open itself ends openGrace later.
+	defaultOpenTimeout = 5 * time.Second
+	openGrace          = time.Second
+	// Config.RetryTimeout: repeating a call, from its first retriable error.
+	defaultRetryTimeout = 60 * time.Second
+
 	// A member's session, if its config has none: how long the coordinator, and the member itself, wait for a
 	// heartbeat. Kafka's own default.
 	defaultSessionTimeout = 45 * time.Second
@@ -33,4 +41,12 @@ const (
 	defaultMaxWait = 500 * time.Millisecond
 	// Keep-alive of connections that the default dialer makes.
 	keepAlive = 30 * time.Second
+	// A connection is made anew after this many hundredths of its SASL session.
+	sessionShare = 80
+	// How long a goroutine sleeps that has nothing due and is woken when it has.
+	nothingDue = time.Hour
 )
+
+// brokersShare is the part of a request's timeout that the broker may take to do what it is asked: what is left is for
+// its answer, which says more than silence.
+func brokersShare(timeout time.Duration) time.Duration { return timeout * 3 / 4 }

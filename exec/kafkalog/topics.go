@@ -86,7 +86,7 @@ func (l *Log) CreateTopics(ctx context.Context, specs []commitlog.TopicSpec) err
 	if len(specs) == 0 {
 		return nil
 	}
-	req := &createtopics.Request{TimeoutMs: int32(l.cfg.RequestTimeout.Milliseconds() / 2)}
+	req := &createtopics.Request{TimeoutMs: int32(brokersShare(l.cfg.RequestTimeout).Milliseconds())}
 	var names []string
 	for _, s := range specs {
 		t := createtopics.RequestTopic{Name: s.Name, NumPartitions: int32(s.Partitions), ReplicationFactor: int16(s.Replication)}

@@ -20,7 +20,8 @@
 //     records, in one step (L5).
 //   - Groups follow the classic protocol: a Join waits until every known member has joined again
 //     or the rebalance timeout is over; the leader assigns; static members come back to
-//     their assignment without a rebalance.
+//     their assignment without a rebalance. Members go on working while they join again: a commit takes the
+//     membership's latest generation from its identity, which is fenced once the member is out.
 //   - Topics have Kafka's settings and defaults. cleanup.policy=compact refuses records without
 //     a key, message.timestamp.type=LogAppendTime sets timestamps, max.message.bytes bounds
 //     uncompressed batches. [Log.Compact] and [Log.Truncate] run when they are told to.
