@@ -17,7 +17,8 @@ import (
 //	----------------   --------------------   ----------------   ---------------------------
 //	yes                the committed offset   goes on there      as the source's policy says
 //	none, others have  the earliest record    goes on there      -
-//	none at all        the earliest record    goes on there, unless the task has state: then refused
+//	none at all        the earliest record    goes on there, unless the task has state and the log has ever held
+//	                                          anything: then it is refused
 //
 // The log may lose the position of a running task too, by retention or because its topic is created
 // again. The task then processes and commits what it has read, and goes by the same table.
@@ -140,7 +141,6 @@ func (t *task) locate() error {
 	if err != nil {
 		return err
 	}
-	t.forgotten = len(committed) == 0
 	log, err := t.reach(tps, committed)
 	if err != nil {
 		return err
@@ -157,6 +157,7 @@ func (t *task) locate() error {
 		if ok && at > log[tp].start && specs[tp.Topic].Repartition { // what the one before has not purged
 			t.app.purger.committed(tp, at)
 		}
+		t.forgotten = t.forgotten || len(committed) == 0 && log[tp].end > 0
 		s := newSource(tp, specs[tp.Topic], at)
 		if err := t.skipLost(s, log[tp]); err != nil {
 			return err

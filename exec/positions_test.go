@@ -365,6 +365,24 @@ func TestE7ForgottenOffsetsBesideStateAreRefused(t *testing.T) {
 			require.Equal(t, []string{"k=1", "k=12"}, b.texts("out", 0))
 		})
 	})
+	t.Run("input that never was", func(t *testing.T) {
+		onBench(t, 1, func(t *testing.T, b *bench) {
+			b.put(0, "k", "1")
+			b.run(b.joining(), memlog.Faults{}).idle().drain()
+			b.create("new", 1, nil)
+			plan, err := topology.New("app").From(ops.Source(ops.NewTopic("new", codec.String, codec.String))).
+				Aggregate(benchSum, func(_, v, state string) string { return state + v }).To(ops.Sink(benchOut)).Build()
+			require.NoError(t, err)
+			s := b.run(plan, memlog.Faults{}).idle()
+			_, err = b.log.Append(t.Context(), "new", 0, []commitlog.Record{{Timestamp: 1, Key: []byte("k"), Value: []byte("2")}})
+			require.NoError(t, err)
+			s.idle().drain()
+			require.Equal(t, []string{"k=1", "k=12"}, b.texts("out", 0))
+			b.log.SetCommitted("app", map[commitlog.TopicPartition]int64{{Topic: "new"}: -1})
+			var fe *exec.ForgottenError
+			require.ErrorAs(t, <-b.run(plan, memlog.Faults{}).end, &fe)
+		})
+	})
 	t.Run("another store of the name's beginning", func(t *testing.T) {
 		onBench(t, 1, func(t *testing.T, b *bench) {
 			plan := func(state string) *topology.Plan {

@@ -92,7 +92,7 @@ type task struct {
 	heldBytes int
 	// sealing says that the open transaction is being closed.
 	sealing bool
-	// forgotten says that no input has a committed offset, lost why reading has ended, see positions.go.
+	// forgotten says that no input has a committed offset though there was some, lost why reading has ended, see positions.go.
 	forgotten bool
 	lost      error
 
