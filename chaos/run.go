@@ -69,6 +69,7 @@ type outcome struct {
 	schedule   []fault
 	unplanned  []exit
 	short      int // workers that could not finish in time when asked to end
+	rebalances int
 	duplicates int
 	losses     int
 	findings   []string
@@ -84,8 +85,8 @@ func (o *outcome) String() string {
 	if !o.ok() {
 		verdict = "FAILED"
 	}
-	return fmt.Sprintf("seed %d: %d inputs; %d faults (%s); unplanned exits %d, cut short %d, duplicates %d, losses %d; %.0f s: %s", o.seed, o.inputs, len(o.schedule),
-		byKind(o.schedule), len(o.unplanned), o.short, o.duplicates, o.losses, o.took.Seconds(), verdict)
+	return fmt.Sprintf("seed %d: %d inputs; %d faults (%s); rebalances %d, unplanned exits %d, cut short %d, duplicates %d, losses %d; %.0f s: %s", o.seed, o.inputs, len(o.schedule),
+		byKind(o.schedule), o.rebalances, len(o.unplanned), o.short, o.duplicates, o.losses, o.took.Seconds(), verdict)
 }
 
 // chaosRun is one run of a seed.
@@ -177,6 +178,11 @@ func runSeed(ctx context.Context, s *stand, set setting, seed uint64) (*outcome,
 		result.findings = append(result.findings, fmt.Sprintf("and %d more", o.more))
 	}
 	r.fleet.close()
+	generations, err := s.client.Generations(ctx, r.names.App)
+	if err != nil {
+		return nil, err
+	}
+	result.rebalances = len(generations)
 	if result.ok() {
 		err := s.client.DeleteTopics(ctx, r.topics()...)
 		return result, errors.Join(err, os.RemoveAll(result.dir))
