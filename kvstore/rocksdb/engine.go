@@ -251,7 +251,7 @@ func (e *Engine) MemoryBytes() int64 {
 // shared is what the stores of an engine have in common, in C memory.
 type shared struct {
 	options *grocksdb.Options
-	load    *grocksdb.Options      // of the table files of a load
+	plain   *grocksdb.Options      // the same without compression
 	wait    *grocksdb.FlushOptions // for a flush that is waited for
 	noWait  *grocksdb.FlushOptions // for one that is not
 	cache   *grocksdb.Cache
@@ -298,19 +298,24 @@ func newShared(o Options) *shared {
 	s.options.SetLevel0FileNumCompactionTrigger(compactAt)
 	s.options.SetLevel0SlowdownWritesTrigger(slowAt)
 	s.options.SetLevel0StopWritesTrigger(2 * slowAt)
+	// Opening a store is mostly overhead: 16 threads to open a few files, and
+	// 4 MB reserved for a manifest of some kB.
+	s.options.SetMaxFileOpeningThreads(2)
+	s.options.SetManifestPreallocationSize(64 << 10)
 	// Little to read, and nothing that is written by the clock.
 	s.options.SetInfoLogLevel(grocksdb.WarnInfoLogLevel)
 	s.options.SetKeepLogFileNum(2)
 	s.options.SetStatsDumpPeriodSec(0)
 	s.options.SetStatsPersistPeriodSec(0)
-	s.load = s.options.Clone()
+	s.plain = s.options.Clone()
+	s.plain.SetCompression(grocksdb.NoCompression)
 	return s
 }
 
 // destroy frees all of it, after the last store is closed.
 func (s *shared) destroy() {
 	s.options.Destroy()
-	s.load.Destroy()
+	s.plain.Destroy()
 	s.wait.Destroy()
 	s.noWait.Destroy()
 	s.table.Destroy()

@@ -16,6 +16,8 @@ const (
 	// plainBytes is up to where the end of a load goes into the memtable: a table
 	// file costs some milliseconds whatever its size.
 	plainBytes = 1 << 20
+	// compressEvery is how often compression is tried where it was in vain.
+	compressEvery = 16
 )
 
 // Load implements kvstore.Store. One load at a time: kvstore.ErrInUse.
@@ -64,6 +66,7 @@ type loader struct {
 	dir       string // for table files, "" before the first
 	files     int
 	relaxed   bool // compactions are put off
+	plainFor  int  // how many more tables are not compressed
 }
 
 // Write implements kvstore.Loader.
@@ -196,12 +199,30 @@ func (l *loader) tables(c *chunk, system, data []entry) ([]string, error) {
 		}
 		l.files++
 		path := filepath.Join(l.dir, fmt.Sprintf("%06d.sst", l.files))
-		if err := table(l.store.engine.shared.load, path, c.mem, entries); err != nil {
+		if err := l.table(path, c, entries); err != nil {
 			return nil, fmt.Errorf("write of a table file: %w", err)
 		}
 		paths = append(paths, path)
 	}
 	return paths, nil
+}
+
+// table writes a table file. One that compression does not make smaller is a sign that
+// it would be in vain for the next ones too, and it takes a third of the time.
+func (l *loader) table(path string, c *chunk, entries []entry) error {
+	options := l.store.engine.shared.options
+	if l.plainFor > 0 {
+		options = l.store.engine.shared.plain
+	}
+	bytes, size, err := table(options, path, c.mem, entries)
+	switch {
+	case bytes < plainBytes:
+	case l.plainFor > 0:
+		l.plainFor--
+	case size > bytes/8*7:
+		l.plainFor = compressEvery - 1
+	}
+	return err
 }
 
 // Close implements kvstore.Loader. After the store's Close it answers

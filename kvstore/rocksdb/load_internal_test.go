@@ -3,6 +3,7 @@
 package rocksdb
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -220,4 +221,30 @@ func TestLoadThenCompaction(t *testing.T) {
 		running, _ := s.db.GetIntProperty("rocksdb.num-running-compactions")
 		return pending == 0 && running == 0 && len(s.db.GetProperty("rocksdb.num-files-at-level0")) == 1
 	}, time.Minute, 5*time.Millisecond)
+}
+
+// TestLoadCompression: tables are compressed where that makes them smaller; where it does
+// not, it is tried now and then.
+func TestLoadCompression(t *testing.T) {
+	e := openInternal(t, Options{})
+	for _, compressible := range []bool{true, false} {
+		s := openStore(t, e, fmt.Sprint("store-", compressible))
+		l, err := s.Load(5 << 20)
+		require.NoError(t, err)
+		r := rand.New(rand.NewPCG(1, 1))
+		var b kvstore.Batch
+		for range 14 {
+			loadBatch(&b, r, 2<<20)
+			if compressible {
+				b.Reset()
+				for i := range 1000 {
+					b.Put(fmt.Append(nil, r.Uint64()), bytes.Repeat(fmt.Append(nil, i), 300))
+				}
+			}
+			require.NoError(t, l.Write(&b))
+		}
+		require.NoError(t, l.(*loader).wait())
+		require.Equal(t, compressible, l.(*loader).plainFor == 0)
+		require.NoError(t, l.Close())
+	}
 }

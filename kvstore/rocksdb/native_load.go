@@ -26,10 +26,17 @@ static const char* wicker_varint(const char* p, size_t* v) {
 	return p;
 }
 
+typedef struct {
+	uint64_t bytes; // of keys and values
+	uint64_t size;  // of the file
+	char*    err;
+} wicker_table_result;
+
 // wicker_table writes the entries, sorted, to a table file.
-static char* wicker_table(rocksdb_options_t* options, const char* path,
+static wicker_table_result wicker_table(rocksdb_options_t* options, const char* path,
 		const char* base, const wicker_entry* e, size_t n) {
 	char* err = NULL;
+	wicker_table_result r = {0, 0, NULL};
 	rocksdb_envoptions_t* env = rocksdb_envoptions_create();
 	rocksdb_sstfilewriter_t* w = rocksdb_sstfilewriter_create(env, options);
 	rocksdb_sstfilewriter_open(w, path, &err);
@@ -47,17 +54,21 @@ static char* wicker_table(rocksdb_options_t* options, const char* path,
 		size_t klen, vlen;
 		const char* key = p = wicker_varint(p, &klen);
 		p += klen;
+		r.bytes += klen;
 		if (tag == 0) {
 			rocksdb_sstfilewriter_delete(w, key, klen, &err);
 			continue;
 		}
 		p = wicker_varint(p, &vlen);
+		r.bytes += vlen;
 		rocksdb_sstfilewriter_put(w, key, klen, p, vlen, &err);
 	}
 	if (err == NULL) rocksdb_sstfilewriter_finish(w, &err);
+	if (err == NULL) rocksdb_sstfilewriter_file_size(w, &r.size);
 	rocksdb_sstfilewriter_destroy(w);
 	rocksdb_envoptions_destroy(env);
-	return err;
+	r.err = err;
+	return r;
 }
 
 // wicker_ingest makes the files part of the database, all or none.
@@ -95,17 +106,19 @@ func optionsHandle(o *grocksdb.Options) (*C.rocksdb_options_t, error) {
 	return (*C.rocksdb_options_t)(f.UnsafePointer()), nil
 }
 
-// table writes the sorted entries of a chunk to a table file at path.
-func table(o *grocksdb.Options, path string, body []byte, entries []entry) error {
+// table writes the sorted entries of a chunk to a table file at path. It returns
+// the bytes of their keys and values, and of the file.
+func table(o *grocksdb.Options, path string, body []byte, entries []entry) (bytes, size int64, err error) {
 	options, err := optionsHandle(o)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	p := C.CString(path)
 	defer C.free(unsafe.Pointer(p))
 	base, _ := chars(body)
-	return failure(C.wicker_table(options, p, base,
-		(*C.wicker_entry)(unsafe.Pointer(unsafe.SliceData(entries))), C.size_t(len(entries))))
+	r := C.wicker_table(options, p, base,
+		(*C.wicker_entry)(unsafe.Pointer(unsafe.SliceData(entries))), C.size_t(len(entries)))
+	return int64(r.bytes), int64(r.size), failure(r.err)
 }
 
 // ingest makes table files part of the database, all or none, and removes them
