@@ -1,6 +1,10 @@
 package exec
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/wickerwork/wicker/exec/commitlog"
+)
 
 // Stats is what a process has done since its Run began, over all tasks it has or had. Input,
 // output and counters include transactions that have not committed yet, or never will.
@@ -49,11 +53,17 @@ func (s *Stats) clone() Stats {
 
 // published is what a task has added to the app's stats already.
 type published struct {
-	in, out  []int64
-	counters []int64
-	commits  int64
-	restored int64
-	entries  int64
+	in, out   []int64
+	counters  []int64
+	positions []position // of the input, for Lag: guarded by App.mu
+	commits   int64
+	restored  int64
+	entries   int64
+}
+
+type position struct {
+	commitlog.TopicPartition
+	offset int64
 }
 
 // publish adds what the task has done since the last call to the app's stats. The task's
@@ -65,7 +75,9 @@ func (t *task) publish() {
 	for i, src := range t.in.sources {
 		if i == len(p.in) {
 			p.in = append(p.in, 0)
+			p.positions = append(p.positions, position{TopicPartition: src.tp})
 		}
+		p.positions[i].offset = src.position
 		s.In[src.tp.Topic] += src.taken - p.in[i]
 		p.in[i] = src.taken
 	}
