@@ -277,11 +277,7 @@ func TestTX22BeginningATaskHoldsUpNobody(t *testing.T) {
 			}
 			return nil
 		}
-		session := 6 * time.Second
-		if b.Kind() == kafka.Embedded { // which lets it be shorter
-			session = 3 * time.Second
-		}
-		first := launch(t, b, plan, s.on, func(c *exec.Config) { c.SessionTimeout = session })
+		first := launch(t, b, plan, s.on, func(c *exec.Config) { c.SessionTimeout = session(b) })
 		<-reached
 		first.await("the others work", func() bool { return first.app.Stats().Tasks == 2 })
 		members := func() (ids []string) {
@@ -300,7 +296,7 @@ func TestTX22BeginningATaskHoldsUpNobody(t *testing.T) {
 		r.putTo(1, "k1", "b")
 		r.putTo(2, "k2", "b")
 		second.await("the other partitions", func() bool { return r.committed(1) == 2 && r.committed(2) == 2 })
-		first.await("longer than a session", func() bool { return time.Since(begin) > session+time.Second })
+		first.await("longer than a session", func() bool { return time.Since(begin) > session(b)+time.Second })
 		require.Contains(t, members(), before[0], "the membership was kept")
 		require.Equal(t, 1, first.app.Stats().Restoring)
 		require.LessOrEqual(t, first.app.Stats().Rebalances, int64(4))

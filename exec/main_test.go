@@ -11,8 +11,12 @@ import (
 	"github.com/wickerwork/wicker/testkit/kafka"
 )
 
-// TestMain fails if a goroutine of the executor is left when all tests have ended.
+// TestMain fails if a goroutine of the executor is left when all tests have ended. It is also the main function
+// of the child processes that tests start.
 func TestMain(m *testing.M) {
+	if spec := os.Getenv(childEnv); spec != "" {
+		os.Exit(runChild(spec))
+	}
 	code := m.Run()
 	if err := kafka.CloseShared(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
