@@ -107,7 +107,7 @@ func (c *cluster) refresh(ctx context.Context, topics []string) (*description, e
 // describe is refresh without looking at the topics' errors.
 func (c *cluster) describe(ctx context.Context, topics []string) (*description, error) {
 	var d *description
-	err := c.askAny(ctx, func(cn *conn) (err error) {
+	err := c.askAny(ctx, c.conns, func(cn *conn) (err error) {
 		d, err = cn.describe(ctx, topics)
 		return err
 	})
@@ -130,9 +130,13 @@ func (c *cluster) describe(ctx context.Context, topics []string) (*description, 
 	return d, nil
 }
 
-// anyBroker is askAny with one of kafka-go's messages.
-func (c *cluster) anyBroker(ctx context.Context, req protocol.Message) (msg protocol.Message, err error) {
-	err = c.askAny(ctx, func(cn *conn) (err error) {
+// anyBroker is askAny with one of kafka-go's messages, on the shared connections.
+func (c *cluster) anyBroker(ctx context.Context, req protocol.Message) (protocol.Message, error) {
+	return c.anyBrokerOn(ctx, c.conns, req)
+}
+
+func (c *cluster) anyBrokerOn(ctx context.Context, p *pool, req protocol.Message) (msg protocol.Message, err error) {
+	err = c.askAny(ctx, p, func(cn *conn) (err error) {
 		msg, err = cn.roundTrip(ctx, req)
 		return err
 	})
@@ -141,8 +145,9 @@ func (c *cluster) anyBroker(ctx context.Context, req protocol.Message) (msg prot
 
 // askAny asks the first broker that answers: known ones, those last that gave no answer lately, so that one that
 // swallows what is sent does not take everybody's time; then the configured
-// addresses. If none does, the error names each and what it said.
-func (c *cluster) askAny(ctx context.Context, ask func(cn *conn) error) error {
+// addresses. If none does, the error names each and what it said. When ctx ends first the connection, unless it is a
+// shared one, goes with it: whoever has its own has it in order to find out what no longer answers.
+func (c *cluster) askAny(ctx context.Context, p *pool, ask func(cn *conn) error) error {
 	ids := c.ids()
 	c.mu.Lock()
 	slices.SortStableFunc(ids, func(a, b int32) int { return c.failed[a].Compare(c.failed[b]) })
@@ -154,7 +159,9 @@ func (c *cluster) askAny(ctx context.Context, ask func(cn *conn) error) error {
 	next := func(addr string, get func() (*conn, error)) (done bool, err error) {
 		cn, err := get()
 		if err == nil {
-			err = ask(cn)
+			if err = ask(cn); err != nil && ctx.Err() != nil && p != c.conns {
+				cn.fail(ctx.Err())
+			}
 		}
 		if err == nil {
 			return true, nil
@@ -165,7 +172,7 @@ func (c *cluster) askAny(ctx context.Context, ask func(cn *conn) error) error {
 	for _, id := range ids {
 		addr, _ := c.addr(id)
 		addrs[addr] = true
-		done, err := next(addr, func() (*conn, error) { return c.conns.get(ctx, id) })
+		done, err := next(addr, func() (*conn, error) { return p.get(ctx, id) })
 		c.mu.Lock()
 		if err == nil {
 			delete(c.failed, id)
@@ -181,7 +188,7 @@ func (c *cluster) askAny(ctx context.Context, ask func(cn *conn) error) error {
 		if addrs[addr] {
 			continue
 		}
-		if done, err := next(addr, func() (*conn, error) { return c.conns.dialSeed(ctx, addr) }); done {
+		if done, err := next(addr, func() (*conn, error) { return p.dialSeed(ctx, addr) }); done {
 			return err
 		}
 	}
@@ -282,6 +289,23 @@ func (p *pool) open(ctx context.Context, key, addr string) (*conn, error) {
 	}
 	s.c = cn
 	return cn, nil
+}
+
+// sever fails every connection that there is, for a reason. The next calls make new ones.
+func (p *pool) sever(err error) {
+	p.mu.Lock()
+	slots := slices.Collect(maps.Values(p.slots))
+	p.mu.Unlock()
+	for _, s := range slots {
+		if !s.mu.TryLock() {
+			continue // it is being made
+		}
+		c := s.c
+		s.mu.Unlock()
+		if c != nil {
+			c.fail(err)
+		}
+	}
 }
 
 // close closes every connection and refuses new ones.

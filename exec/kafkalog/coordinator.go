@@ -37,8 +37,8 @@ func newCoordinators(c *cluster) *coordinators {
 	return &coordinators{cluster: c, at: map[coordinatorKey]int32{}}
 }
 
-// find returns the coordinator, asking the cluster if it is not known.
-func (c *coordinators) find(ctx context.Context, key coordinatorKey) (int32, error) {
+// find returns the coordinator, asking the cluster over p if it is not known.
+func (c *coordinators) find(ctx context.Context, p *pool, key coordinatorKey) (int32, error) {
 	c.mu.Lock()
 	id, ok := c.at[key]
 	c.mu.Unlock()
@@ -47,7 +47,7 @@ func (c *coordinators) find(ctx context.Context, key coordinatorKey) (int32, err
 			return id, nil
 		}
 	}
-	msg, err := c.cluster.anyBroker(ctx, &findcoordinator.Request{Key: key.id, KeyType: int8(key.kind)})
+	msg, err := c.cluster.anyBrokerOn(ctx, p, &findcoordinator.Request{Key: key.id, KeyType: int8(key.kind)})
 	if err != nil {
 		return 0, err
 	}
@@ -89,7 +89,12 @@ func (c *coordinators) call(ctx context.Context, p *pool, key coordinatorKey, re
 
 // conn returns p's connection to the coordinator.
 func (c *coordinators) conn(ctx context.Context, p *pool, key coordinatorKey) (*conn, error) {
-	id, err := c.find(ctx, key)
+	return c.connBy(ctx, c.cluster.conns, p, key)
+}
+
+// connBy is conn for whoever looks the coordinator up over a pool of its own.
+func (c *coordinators) connBy(ctx context.Context, finder, p *pool, key coordinatorKey) (*conn, error) {
+	id, err := c.find(ctx, finder, key)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package kafkalog
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
@@ -34,6 +35,11 @@ func (m *member) beat() {
 		if !m.heard(who, generation, asked, err) {
 			if tries++; tries == 1 {
 				m.log.cfg.Logger.Warn("heartbeat", "group", m.cfg.Group, "member", who.id, "generation", generation, "error", err.Error())
+				// A Join that is held cannot tell whether its connection lives. One that does not is found out
+				// here; the Join is asked for again.
+				if code(err) == 0 {
+					m.joins.sever(errNoHeartbeat)
+				}
 			}
 			wait = min(wait, backoff(tries, err))
 			continue
@@ -41,6 +47,9 @@ func (m *member) beat() {
 		tries = 0
 	}
 }
+
+// errNoHeartbeat is why a connection is given up on which a Join is held.
+var errNoHeartbeat = errors.New("a heartbeat to its broker was not answered")
 
 // heard takes in what a heartbeat was answered. It returns false if it was no answer.
 func (m *member) heard(who *identity, generation int32, asked time.Time, err error) bool {

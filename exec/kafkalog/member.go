@@ -134,18 +134,18 @@ func (m *member) Join(ctx context.Context, owned []commitlog.TopicPartition, use
 func (m *member) join(ctx context.Context, op string, owned []commitlog.TopicPartition, userData []byte) (commitlog.Assignment, error) {
 	p := patience{limit: m.log.cfg.RetryTimeout}
 	m.mu.Lock()
-	first := m.who
-	if first == nil && m.had {
-		owned = nil // held under a membership that is lost
-	}
+	first, had := m.who, m.had
 	m.mu.Unlock()
-	for {
-		m.mu.Lock()
-		if first != nil && m.who != first {
-			owned = nil // likewise, since the Join began
+	// claim is what a membership owns of it: nothing was held under any but the one that there was when the Join
+	// began. A member that never was one says what it likes.
+	claim := func(who *identity) []commitlog.TopicPartition {
+		if first == nil && had || first != nil && who != first {
+			return nil
 		}
-		m.mu.Unlock()
-		a, err := m.round(ctx, op, owned, userData, &p)
+		return owned
+	}
+	for {
+		a, err := m.round(ctx, op, claim, userData, &p)
 		if err == nil {
 			return a, nil
 		}
@@ -171,13 +171,12 @@ func (m *member) join(ctx context.Context, op string, owned []commitlog.TopicPar
 }
 
 // round is one JoinGroup and SyncGroup.
-func (m *member) round(ctx context.Context, op string, owned []commitlog.TopicPartition, userData []byte, p *patience) (commitlog.Assignment, error) {
+func (m *member) round(ctx context.Context, op string, claim func(*identity) []commitlog.TopicPartition, userData []byte, p *patience) (commitlog.Assignment, error) {
 	var none commitlog.Assignment
 	m.mu.Lock()
 	if m.who != nil {
 		if _, _, lost := m.who.state(); lost {
 			m.loseLocked(m.who, nil)
-			owned = nil
 		}
 	}
 	id, who, fenced, closed := m.id, m.who, m.fenced, m.closed
@@ -196,7 +195,7 @@ func (m *member) round(ctx context.Context, op string, owned []commitlog.TopicPa
 	err := m.held(ctx, protocol.JoinGroup, func(b []byte, clientID string) []byte {
 		return appendJoin(b, clientID, &joinRequest{group: m.cfg.Group, memberID: id, instanceID: m.cfg.InstanceID,
 			sessionMS: int32(m.cfg.SessionTimeout.Milliseconds()), rebalanceMS: int32(m.cfg.RebalanceTimeout.Milliseconds()),
-			protocol: m.cfg.Protocol, subscription: appendSubscription(nil, m.cfg.Topics, userData, owned, generation)})
+			protocol: m.cfg.Protocol, subscription: appendSubscription(nil, m.cfg.Topics, userData, claim(who), generation)})
 	}, func(body []byte) (err error) {
 		joined, err = readJoin(body)
 		return err
@@ -324,7 +323,7 @@ func (m *member) held(ctx context.Context, key protocol.ApiKey, request func(b [
 
 // ask sends a request to the coordinator over a connection of p and reads the answer.
 func (m *member) ask(ctx context.Context, p *pool, key protocol.ApiKey, timeout time.Duration, request func(b []byte, clientID string) []byte, read func(body []byte) error) error {
-	cn, err := m.log.coords.conn(ctx, p, m.key)
+	cn, err := m.log.coords.connBy(ctx, m.beats, p, m.key)
 	if err != nil {
 		return err
 	}

@@ -21,10 +21,64 @@ import (
 type freezer struct {
 	mu     sync.Mutex
 	thawed chan struct{} // closed when nothing is frozen
+	muted  chan struct{} // closed when the connections of now are muted
+}
+
+// mute has the connections that there are swallow everything from now on; later ones work.
+func (f *freezer) mute() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.muted)
+	f.muted = make(chan struct{})
+}
+
+// dialMute is a dialer whose connections can be muted.
+func (f *freezer) dialMute(ctx context.Context, network, addr string) (net.Conn, error) {
+	nc, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &mutableConn{Conn: nc, muted: f.muted, closed: make(chan struct{})}, nil
+}
+
+type mutableConn struct {
+	net.Conn
+	muted  <-chan struct{}
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (c *mutableConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err == nil {
+		select {
+		case <-c.muted:
+			<-c.closed
+			return 0, net.ErrClosed
+		default:
+		}
+	}
+	return n, err
+}
+
+func (c *mutableConn) Write(b []byte) (int, error) {
+	select {
+	case <-c.muted:
+		return len(b), nil
+	default:
+		return c.Conn.Write(b)
+	}
+}
+
+func (c *mutableConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
 }
 
 func newFreezer() *freezer {
-	f := &freezer{thawed: make(chan struct{})}
+	f := &freezer{thawed: make(chan struct{}), muted: make(chan struct{})}
 	close(f.thawed)
 	return f
 }
@@ -331,4 +385,51 @@ func TestCoordinatorRestarts(t *testing.T) {
 	for _, m := range members {
 		require.NoError(t, m.Close(t.Context(), true))
 	}
+}
+
+// A held Join whose connection has gone silent is asked for again when a heartbeat is missed: it ends long before
+// its own patience does.
+func TestHeldJoinOnASilentConnection(t *testing.T) {
+	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
+		l := connect(t, b)
+		f := newFreezer()
+		cold, err := kafkalog.Open(t.Context(), kafkalog.Config{Brokers: []string{b.Addr()}, Dialer: f.dialMute})
+		require.NoError(t, err)
+		defer cold.Close()
+		tps := topicOf(t, l, 2)
+		m, other := memberOf(t, cold, tps, 6*time.Second), memberOf(t, l, tps, 60*time.Second)
+		a, err := m.Join(t.Context(), nil, nil)
+		require.NoError(t, err)
+		first := make(chan error, 1)
+		go func() { _, err := other.Join(t.Context(), nil, nil); first <- err }()
+		asked(t, m)
+		_, err = m.Join(t.Context(), a.Partitions, nil)
+		require.NoError(t, err)
+		require.NoError(t, <-first)
+
+		third := memberOf(t, l, tps, 60*time.Second)
+		go func() { _, err := third.Join(t.Context(), nil, nil); first <- err }()
+		asked(t, m)
+		held := make(chan error, 1)
+		go func() {
+			again, err := m.Join(t.Context(), a.Partitions, nil)
+			if err == nil && again.Identity != a.Identity {
+				err = context.Canceled
+			}
+			held <- err
+		}()
+		time.Sleep(200 * time.Millisecond) // it is held, or on its way; either is good
+		f.mute()                           // what is connected now is never heard of again
+		start := time.Now()
+		asked(t, other)
+		_, err = other.Join(t.Context(), nil, nil)
+		require.NoError(t, err)
+		require.NoError(t, <-held)
+		require.NoError(t, <-first)
+		require.Less(t, time.Since(start), 25*time.Second, "the rebalance timeout and the request's make 30 s")
+		require.NoError(t, commitAs(t, l, tps[0], 1, a.Identity))
+		for _, m := range []commitlog.Member{m, other, third} {
+			require.NoError(t, m.Close(t.Context(), true))
+		}
+	})
 }

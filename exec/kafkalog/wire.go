@@ -29,14 +29,6 @@ func appendString(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// appendNullString writes an empty string as null.
-func appendNullString(b []byte, s string) []byte {
-	if s == "" {
-		return append(b, 0xff, 0xff)
-	}
-	return appendString(b, s)
-}
-
 func appendCompactString(b []byte, s string) []byte {
 	b = binary.AppendUvarint(b, uint64(len(s))+1)
 	return append(b, s...)
