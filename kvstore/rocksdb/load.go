@@ -3,6 +3,7 @@
 package rocksdb
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -65,8 +66,9 @@ type loader struct {
 	unflushed bool   // there may be something in the memtable
 	dir       string // for table files, "" before the first
 	files     int
-	relaxed   bool // compactions are put off
-	plainFor  int  // how many more tables are not compressed
+	relaxed   bool   // compactions are put off
+	plainFor  int    // how many more tables are not compressed
+	last      []byte // the last key so far
 }
 
 // Write implements kvstore.Loader.
@@ -181,48 +183,61 @@ func (l *loader) ingest(c *chunk) error {
 	return s.wrap(err)
 }
 
-// tables writes a chunk's table files. The store's own entries are in one of their own: beside
-// the others they would make the ranges of all files overlap, and those of data
-// that comes in the order of its keys need not.
-func (l *loader) tables(c *chunk, system, data []entry) ([]string, error) {
+// tables writes a chunk's table files. The store's own entries are beside the data,
+// but for data that comes in the order of its keys: there they would make the
+// ranges of all files overlap, and without them each goes to the last level
+// at once and is never merged.
+func (l *loader) tables(c *chunk, system, data []entry) (paths []string, err error) {
 	if l.dir == "" {
-		dir, err := l.store.engine.dir.scratch()
-		if err != nil {
+		if l.dir, err = l.store.engine.dir.scratch(); err != nil {
 			return nil, err
 		}
-		l.dir = dir
 	}
-	var paths []string
-	for _, entries := range [][]entry{system, data} {
-		if len(entries) == 0 {
-			continue
-		}
-		l.files++
-		path := filepath.Join(l.dir, fmt.Sprintf("%06d.sst", l.files))
-		if err := l.table(path, c, entries); err != nil {
-			return nil, fmt.Errorf("write of a table file: %w", err)
-		}
-		paths = append(paths, path)
+	if len(system) == 0 || len(data) == 0 || !l.follows(c, data) {
+		path, err := l.table(c, system, data)
+		return []string{path}, err
 	}
-	return paths, nil
+	own, err := l.table(c, system, nil)
+	if err != nil {
+		return nil, err
+	}
+	path, err := l.table(c, nil, data)
+	return []string{own, path}, err
+}
+
+// follows reports whether all keys of data, sorted, come after those so far.
+func (l *loader) follows(c *chunk, data []entry) bool {
+	first := 0
+	for data[first].at == 0 {
+		first++
+	}
+	follows := bytes.Compare(l.last, c.key(data[first])) < 0
+	if last := c.key(data[len(data)-1]); bytes.Compare(l.last, last) < 0 {
+		l.last = append(l.last[:0], last...)
+	}
+	return follows
 }
 
 // table writes a table file. One that compression does not make smaller is a sign that
 // it would be in vain for the next ones too, and it takes a third of the time.
-func (l *loader) table(path string, c *chunk, entries []entry) error {
+func (l *loader) table(c *chunk, first, second []entry) (path string, err error) {
 	options := l.store.engine.shared.options
 	if l.plainFor > 0 {
 		options = l.store.engine.shared.plain
 	}
-	bytes, size, err := table(options, path, c.mem, entries)
+	l.files++
+	path = filepath.Join(l.dir, fmt.Sprintf("%06d.sst", l.files))
+	bytes, size, err := table(options, path, c.mem, first, second)
 	switch {
+	case err != nil:
+		err = fmt.Errorf("write of a table file: %w", err)
 	case bytes < plainBytes:
 	case l.plainFor > 0:
 		l.plainFor--
 	case size > bytes/8*7:
 		l.plainFor = compressEvery - 1
 	}
-	return err
+	return path, err
 }
 
 // Close implements kvstore.Loader. After the store's Close it answers

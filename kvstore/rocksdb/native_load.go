@@ -32,14 +32,10 @@ typedef struct {
 	char*    err;
 } wicker_table_result;
 
-// wicker_table writes the entries, sorted, to a table file.
-static wicker_table_result wicker_table(rocksdb_options_t* options, const char* path,
-		const char* base, const wicker_entry* e, size_t n) {
+// wicker_add adds entries, sorted, to a table file.
+static char* wicker_add(rocksdb_sstfilewriter_t* w, const char* base,
+		const wicker_entry* e, size_t n, uint64_t* bytes) {
 	char* err = NULL;
-	wicker_table_result r = {0, 0, NULL};
-	rocksdb_envoptions_t* env = rocksdb_envoptions_create();
-	rocksdb_sstfilewriter_t* w = rocksdb_sstfilewriter_create(env, options);
-	rocksdb_sstfilewriter_open(w, path, &err);
 	for (size_t i = 0; i < n && err == NULL; i++) {
 		if (i + 8 < n) {
 			const char* ahead = base + e[i + 8].at;
@@ -54,20 +50,31 @@ static wicker_table_result wicker_table(rocksdb_options_t* options, const char* 
 		size_t klen, vlen;
 		const char* key = p = wicker_varint(p, &klen);
 		p += klen;
-		r.bytes += klen;
+		*bytes += klen;
 		if (tag == 0) {
 			rocksdb_sstfilewriter_delete(w, key, klen, &err);
 			continue;
 		}
 		p = wicker_varint(p, &vlen);
-		r.bytes += vlen;
+		*bytes += vlen;
 		rocksdb_sstfilewriter_put(w, key, klen, p, vlen, &err);
 	}
-	if (err == NULL) rocksdb_sstfilewriter_finish(w, &err);
-	if (err == NULL) rocksdb_sstfilewriter_file_size(w, &r.size);
+	return err;
+}
+
+// wicker_table writes first and then second, each sorted, to a table file.
+static wicker_table_result wicker_table(rocksdb_options_t* options, const char* path, const char* base,
+		const wicker_entry* first, size_t nfirst, const wicker_entry* second, size_t nsecond) {
+	wicker_table_result r = {0, 0, NULL};
+	rocksdb_envoptions_t* env = rocksdb_envoptions_create();
+	rocksdb_sstfilewriter_t* w = rocksdb_sstfilewriter_create(env, options);
+	rocksdb_sstfilewriter_open(w, path, &r.err);
+	if (r.err == NULL) r.err = wicker_add(w, base, first, nfirst, &r.bytes);
+	if (r.err == NULL) r.err = wicker_add(w, base, second, nsecond, &r.bytes);
+	if (r.err == NULL) rocksdb_sstfilewriter_finish(w, &r.err);
+	if (r.err == NULL) rocksdb_sstfilewriter_file_size(w, &r.size);
 	rocksdb_sstfilewriter_destroy(w);
 	rocksdb_envoptions_destroy(env);
-	r.err = err;
 	return r;
 }
 
@@ -106,9 +113,9 @@ func optionsHandle(o *grocksdb.Options) (*C.rocksdb_options_t, error) {
 	return (*C.rocksdb_options_t)(f.UnsafePointer()), nil
 }
 
-// table writes the sorted entries of a chunk to a table file at path. It returns
-// the bytes of their keys and values, and of the file.
-func table(o *grocksdb.Options, path string, body []byte, entries []entry) (bytes, size int64, err error) {
+// table writes first and then second, sorted entries of a chunk, to a table file at
+// path. It returns the bytes of their keys and values, and of the file.
+func table(o *grocksdb.Options, path string, body []byte, first, second []entry) (bytes, size int64, err error) {
 	options, err := optionsHandle(o)
 	if err != nil {
 		return 0, 0, err
@@ -116,9 +123,14 @@ func table(o *grocksdb.Options, path string, body []byte, entries []entry) (byte
 	p := C.CString(path)
 	defer C.free(unsafe.Pointer(p))
 	base, _ := chars(body)
-	r := C.wicker_table(options, p, base,
-		(*C.wicker_entry)(unsafe.Pointer(unsafe.SliceData(entries))), C.size_t(len(entries)))
+	one, none := entries(first)
+	two, ntwo := entries(second)
+	r := C.wicker_table(options, p, base, one, none, two, ntwo)
 	return int64(r.bytes), int64(r.size), failure(r.err)
+}
+
+func entries(e []entry) (*C.wicker_entry, C.size_t) {
+	return (*C.wicker_entry)(unsafe.Pointer(unsafe.SliceData(e))), C.size_t(len(e))
 }
 
 // ingest makes table files part of the database, all or none, and removes them
