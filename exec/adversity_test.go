@@ -416,20 +416,6 @@ type damagedStore struct{ kvstore.Store }
 
 func (damagedStore) Checkpoint(string) (int64, bool, error) { return 0, false, kvstore.ErrCorrupt }
 
-// A changelog that was deleted takes the state with it, and the log says so.
-func TestAChangelogThatWasDeletedIsTheState(t *testing.T) {
-	onBench(t, 1, func(t *testing.T, b *bench) {
-		d := newDisk(t)
-		on := func(c *exec.Config) { c.State = &diskEngine{disk: d} }
-		b.put(0, "k", "1")
-		b.run(b.joining(), memlog.Faults{}, on).idle().drain()
-		b.log.DeleteTopics(benchLog)
-		b.put(0, "k", "2")
-		b.run(b.joining(), memlog.Faults{}, on).idle().drain()
-		require.Equal(t, []string{"k=1", "k=2"}, b.texts("out", 0))
-	})
-}
-
 // A restore ends by position, whatever lies at the changelog's end: gaps, markers, aborted records.
 func TestE5ARestoreEndsByPosition(t *testing.T) {
 	for _, what := range []string{"compacted", "compacted to nothing", "aborted tail", "records deleted", "empty"} {

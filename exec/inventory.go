@@ -105,6 +105,7 @@ func (a *App) lookInto(ctx context.Context, name string, spec taskSpec, view *ch
 		}
 	}
 	var reason string
+	part := view.of(changelogPartitions(spec.sub, spec.partition))
 	switch {
 	case errors.Is(err, kvstore.ErrCorrupt):
 		reason = err.Error()
@@ -114,12 +115,16 @@ func (a *App) lookInto(ctx context.Context, name string, spec taskSpec, view *ch
 		log.Warn("store on disk cannot be opened", "error", err.Error())
 		return 0, false, nil
 	default:
-		part := view.of(changelogPartitions(spec.sub, spec.partition))
 		if reason, err = a.unusable(ctx, label, spec.sub, spec.partition, part); err != nil {
 			return 0, false, err
 		}
 	}
 	if reason != "" {
+		for tp := range part.ends {
+			if label.checkpoints[tp.Topic] > 0 && part.ends[tp] == 0 {
+				return 0, false, nil // its changelog may have been deleted: the task that needs it looks into that
+			}
+		}
 		log.Warn("store is rebuilt", "reason", reason)
 		return 0, false, a.cfg.State.DestroyStore(name)
 	}

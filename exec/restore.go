@@ -21,6 +21,9 @@ func (t *task) restore() error {
 	if err != nil {
 		return err
 	}
+	if err := t.recall(view); err != nil {
+		return err
+	}
 	label, err := t.openStore(view)
 	if err != nil {
 		return err
@@ -32,7 +35,7 @@ func (t *task) restore() error {
 	r := &replay{task: t, view: view, began: began, positions: map[commitlog.TopicPartition]int64{}}
 	for i, tp := range tps {
 		st := t.state.stores[i]
-		st.changelogID = view.ids[tp.Topic]
+		st.changelogID, st.logged = view.ids[tp.Topic], view.ends[tp] > 0
 		st.checkpoint = max(label.checkpoints[tp.Topic], view.starts[tp])
 		if st.checkpoint < view.ends[tp] {
 			r.positions[tp] = st.checkpoint

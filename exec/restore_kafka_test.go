@@ -136,6 +136,7 @@ func TestE5ST06TX19RestoreEndsByPosition(t *testing.T) {
 }
 
 func lastOf(r *rig, key string) string {
+	require.NoError(r.t, r.c.AwaitStable(r.t.Context(), r.out)) // markers come a moment after the offsets
 	last := ""
 	for _, rec := range r.read(r.out) {
 		if string(rec.Key) == key {

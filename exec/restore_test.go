@@ -683,3 +683,98 @@ func TestE4LittleStateIsDurableWithinTheHour(t *testing.T) {
 		require.Equal(t, "k="+strings.Repeat(".", 500)+"!", out[len(out)-1])
 	})
 }
+
+// A changelog that was deleted beside the group's offsets is not begun anew without a word, and a store that still has
+// the state is not destroyed for it. Who wants to go on says so, by setting the offsets.
+func TestAChangelogThatWasDeletedIsRefused(t *testing.T) {
+	onBench(t, 1, func(t *testing.T, b *bench) {
+		d := newDisk(t)
+		b.put(0, "k", "1")
+		b.run(b.joining(), memlog.Faults{}, onDisk(d)).idle().drain()
+		b.log.DeleteTopics(benchLog)
+		b.put(0, "k", "2")
+		for _, change := range []func(*exec.Config){onDisk(d), func(*exec.Config) {}} {
+			err := <-b.run(b.joining(), memlog.Faults{}, change).end
+			var de *exec.DeletedError
+			require.ErrorAs(t, err, &de)
+			require.Equal(t, "n", de.Store)
+			require.Equal(t, benchLog, de.Changelog)
+			require.NotEqual(t, de.Was, de.Is)
+			require.ErrorContains(t, err, "changelog topic app-n-changelog was deleted: it held state of store n")
+			require.ErrorContains(t, err, "kafka-consumer-groups.sh --bootstrap-server BROKERS --group app --topic in:0 --reset-offsets --to-earliest --execute")
+		}
+		s := d.stores["app-in-0"]
+		_, ok, err := s.Checkpoint(benchLog)
+		require.NoError(t, err)
+		require.True(t, ok, "the store is as it was")
+		b.log.SetCommitted("app", map[commitlog.TopicPartition]int64{inPart(0): 1}) // --to-current
+		b.run(b.joining(), memlog.Faults{}, onDisk(d)).idle().drain()
+		require.Equal(t, []string{"k=1", "k=2"}, b.texts("out", 0))
+		b.put(0, "k", "3")
+		b.run(b.joining(), memlog.Faults{}, onDisk(d)).idle().drain()
+		require.Equal(t, []string{"k=1", "k=2", "k=23"}, b.texts("out", 0))
+	})
+}
+
+// What looks like it and is not: stores that are new, that never got anything, or were taken out in between.
+func TestAChangelogThatNeverHeldAnythingIsNotRefused(t *testing.T) {
+	second := func(b *bench) *topology.Plan {
+		plan, err := topology.New("app").From(ops.Source(benchIn)).
+			Aggregate(benchSum, func(_, v, s string) string { return s + v }).
+			Aggregate(ops.NewState("second", codec.String, codec.OmitZero(codec.String)), func(_, v, s string) string {
+				if v == "nothing" {
+					return ""
+				}
+				return v
+			}).To(ops.Sink(benchOut)).Build()
+		require.NoError(b.t, err)
+		return plan
+	}
+	for name, steps := range map[string]func(b *bench, run func(*topology.Plan)){
+		"state is new in the plan": func(b *bench, run func(*topology.Plan)) {
+			run(b.mapping(func(v string) string { return v }))
+			run(b.joining())
+		},
+		"a store is new in the plan": func(b *bench, run func(*topology.Plan)) {
+			run(b.joining())
+			run(second(b))
+		},
+		"a store without state lost its topic": func(b *bench, run func(*topology.Plan)) {
+			b.put(0, "k", "nothing")
+			run(second(b))
+			b.log.DeleteTopics("app-second-changelog")
+			run(second(b))
+		},
+		"a store was taken out, and comes back": func(b *bench, run func(*topology.Plan)) {
+			b.put(0, "k", "1")
+			run(second(b))
+			b.put(0, "k", "2")
+			run(b.joining())
+			b.log.DeleteTopics("app-second-changelog")
+			b.put(0, "k", "3")
+			run(second(b))
+		},
+		"everything was deleted": func(b *bench, run func(*topology.Plan)) {
+			b.put(0, "k", "1")
+			run(b.joining())
+			b.log.DeleteTopics(benchLog)
+			b.log.SetCommitted("app", map[commitlog.TopicPartition]int64{inPart(0): -1})
+			run(b.joining())
+		},
+		"the topic was created again and filled": func(b *bench, run func(*topology.Plan)) {
+			b.put(0, "k", "1")
+			run(b.joining())
+			b.log.DeleteTopics(benchLog)
+			b.createChangelog(1)
+			b.fill(0, 10, 1)
+			run(b.joining())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBench(t, 1, func(t *testing.T, b *bench) {
+				b.put(0, "a", "nothing")
+				steps(b, func(plan *topology.Plan) { b.run(plan, memlog.Faults{}).idle().drain() })
+			})
+		})
+	}
+}

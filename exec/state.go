@@ -66,6 +66,8 @@ type store struct {
 	// checkpoint is the offset after the last committed changelog record, changelogID the topic's that it is of.
 	checkpoint  int64
 	changelogID commitlog.TopicID
+	// logged says that the changelog holds something.
+	logged bool
 }
 
 // entry is one key. Values are immutable: a write replaces the slice.

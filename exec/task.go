@@ -66,6 +66,7 @@ type task struct {
 	at       atomic.Int32 // taskState: written by the task, read by anyone
 
 	identity commitlog.Identity
+	note     string // goes with the offsets it commits, see commitAs
 	producer commitlog.Producer
 	reader   commitlog.Reader
 	db       kvstore.Store

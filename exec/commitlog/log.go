@@ -78,6 +78,10 @@ type Log interface {
 	// absent from the result.
 	CommittedOffsets(ctx context.Context, group string, tps []TopicPartition) (map[TopicPartition]int64, error)
 
+	// CommittedNotes returns what was committed along with the group's offsets (GroupMetadata.Note), of partitions of which
+	// that is not empty. Like CommittedOffsets it waits for offsets that an open transaction has pending.
+	CommittedNotes(ctx context.Context, group string, tps []TopicPartition) (map[TopicPartition]string, error)
+
 	// DeleteRecords deletes the records below an offset, by partition (KIP-107). An offset at or below
 	// the log's start changes nothing; one beyond the high watermark is an error that wraps a RangeError.
 	// On error some partitions may have been done; asking again is harmless.
@@ -236,6 +240,9 @@ type GroupMetadata struct {
 	MemberID   string
 	InstanceID string
 	Generation int32
+	// Note is kept with every offset that is committed under it (OffsetCommit's metadata). Brokers take 4096 bytes by
+	// default (offset.metadata.max.bytes).
+	Note string
 }
 
 // Identity tells as whom offsets are committed. It is safe for concurrent use.

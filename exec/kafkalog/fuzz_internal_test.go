@@ -53,7 +53,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_, _ = readSubscription(b)
 		_, _ = readAssignment(b)
-		_, _ = readOffsetFetch("op", b)
+		_, _, _ = readOffsetFetch("op", b)
 		_, _ = readHeartbeat(b)
 		_, _ = readJoin(b)
 		_, _, _ = readSync(b)

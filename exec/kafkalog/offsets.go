@@ -88,13 +88,23 @@ func byTopic(tps []commitlog.TopicPartition) map[string][]int32 {
 // CommittedOffsets implements commitlog.Log. It waits for offsets that an open transaction
 // has pending (KIP-447): they are committed or gone when it returns.
 func (l *Log) CommittedOffsets(ctx context.Context, group string, tps []commitlog.TopicPartition) (map[commitlog.TopicPartition]int64, error) {
+	offsets, _, err := l.committed(ctx, group, tps)
+	return offsets, err
+}
+
+// CommittedNotes implements commitlog.Log.
+func (l *Log) CommittedNotes(ctx context.Context, group string, tps []commitlog.TopicPartition) (map[commitlog.TopicPartition]string, error) {
+	_, notes, err := l.committed(ctx, group, tps)
+	return notes, err
+}
+
+func (l *Log) committed(ctx context.Context, group string, tps []commitlog.TopicPartition) (offsets map[commitlog.TopicPartition]int64, notes map[commitlog.TopicPartition]string, err error) {
 	if len(tps) == 0 {
-		return map[commitlog.TopicPartition]int64{}, nil
+		return map[commitlog.TopicPartition]int64{}, map[commitlog.TopicPartition]string{}, nil
 	}
 	const op = "committed offsets"
 	key := coordinatorKey{groupCoordinator, group}
-	var offsets map[commitlog.TopicPartition]int64
-	err := l.retry(ctx, op, func(ctx context.Context) error {
+	err = l.retry(ctx, op, func(ctx context.Context) error {
 		cn, err := l.coords.conn(ctx, l.cluster.conns, key)
 		if err != nil {
 			return err
@@ -105,7 +115,7 @@ func (l *Log) CommittedOffsets(ctx context.Context, group string, tps []commitlo
 		}
 		frame, err := cn.exchange(ctx, appendOffsetFetch(nil, v, cn.clientID, group, byTopic(tps)), cn.timeout)
 		if err == nil {
-			offsets, err = readOffsetFetch(op, frame[frameHeader:])
+			offsets, notes, err = readOffsetFetch(op, frame[frameHeader:])
 		}
 		if err != nil {
 			l.coords.lost(key, err)
@@ -116,9 +126,9 @@ func (l *Log) CommittedOffsets(ctx context.Context, group string, tps []commitlo
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return offsets, nil
+	return offsets, notes, nil
 }
 
 // appendOffsetFetch encodes OffsetFetch v7, the first that can wait for stable offsets.
@@ -142,8 +152,8 @@ func appendOffsetFetch(b []byte, version int16, clientID, group string, topics m
 }
 
 // readOffsetFetch decodes the body of an answer to OffsetFetch v7.
-func readOffsetFetch(op string, body []byte) (map[commitlog.TopicPartition]int64, error) {
-	offsets := make(map[commitlog.TopicPartition]int64)
+func readOffsetFetch(op string, body []byte) (map[commitlog.TopicPartition]int64, map[commitlog.TopicPartition]string, error) {
+	offsets, notes := make(map[commitlog.TopicPartition]int64), make(map[commitlog.TopicPartition]string)
 	r := wireReader{b: body}
 	r.tags()
 	r.int32() // throttle time
@@ -154,7 +164,7 @@ func readOffsetFetch(op string, body []byte) (map[commitlog.TopicPartition]int64
 			tp := commitlog.TopicPartition{Topic: topic, Partition: r.int32()}
 			offset := r.int64()
 			r.int32() // leader epoch
-			r.compactString()
+			note := string(r.compactString())
 			code := r.int16()
 			r.tags()
 			if e := kafkaErr(op, inCall, code); e != nil && failed == nil {
@@ -162,22 +172,25 @@ func readOffsetFetch(op string, body []byte) (map[commitlog.TopicPartition]int64
 			}
 			if offset >= 0 {
 				offsets[tp] = offset
+				if note != "" {
+					notes[tp] = note
+				}
 			}
 		}
 		r.tags()
 	}
 	code := r.int16()
 	if err := r.err(); err != nil {
-		return nil, &commitlog.Error{Op: op, Partition: -1, Class: commitlog.Retriable, Err: fmt.Errorf("decoding: %w", err)}
+		return nil, nil, &commitlog.Error{Op: op, Partition: -1, Class: commitlog.Retriable, Err: fmt.Errorf("decoding: %w", err)}
 	}
 	if code == codeGroupNotFound {
-		return offsets, nil // a group that nobody has committed for yet
+		return offsets, notes, nil // a group that nobody has committed for yet
 	}
 	if e := kafkaErr(op, inCall, code); e != nil {
-		return nil, e
+		return nil, nil, e
 	}
 	if failed != nil {
-		return nil, failed
+		return nil, nil, failed
 	}
-	return offsets, nil
+	return offsets, notes, nil
 }

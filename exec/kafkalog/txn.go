@@ -239,7 +239,7 @@ func (p *producer) commitOffsets(ctx context.Context, offsets map[commitlog.Topi
 			req.Topics = append(req.Topics, txnoffsetcommit.RequestTopic{Name: tp.Topic})
 		}
 		req.Topics[i].Partitions = append(req.Topics[i].Partitions, txnoffsetcommit.RequestPartition{Partition: tp.Partition,
-			CommittedOffset: offset, CommittedLeaderEpoch: -1})
+			CommittedOffset: offset, CommittedLeaderEpoch: -1, CommittedMetadata: group.Note})
 	}
 	for {
 		req.MemberID, req.GroupInstanceID, req.GenerationID = group.MemberID, group.InstanceID, group.Generation

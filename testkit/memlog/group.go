@@ -42,11 +42,12 @@ type group struct {
 	members    map[string]*membership
 	static     map[string]*membership // by instance id
 	offsets    map[commitlog.TopicPartition]int64
-	pending    map[commitlog.TopicPartition]int // open transactions that hold an offset
-	deadline   time.Time                        // of the rebalance
-	paused     map[string]*membership           // without heartbeats, by member id, also when thrown out
-	had        bool                             // it has had a member
-	changed    chan struct{}                    // closed when a Join may go on
+	notes      map[commitlog.TopicPartition]string // with offsets; none is empty
+	pending    map[commitlog.TopicPartition]int    // open transactions that hold an offset
+	deadline   time.Time                           // of the rebalance
+	paused     map[string]*membership              // without heartbeats, by member id, also when thrown out
+	had        bool                                // it has had a member
+	changed    chan struct{}                       // closed when a Join may go on
 }
 
 // membership is one member of a group.
@@ -71,7 +72,7 @@ func (c *cluster) group(name string) *group {
 	g := c.groups[name]
 	if g == nil {
 		g = &group{c: c, name: name, members: map[string]*membership{}, static: map[string]*membership{}, paused: map[string]*membership{},
-			offsets: map[commitlog.TopicPartition]int64{}, pending: map[commitlog.TopicPartition]int{}, changed: make(chan struct{})}
+			offsets: map[commitlog.TopicPartition]int64{}, notes: map[commitlog.TopicPartition]string{}, pending: map[commitlog.TopicPartition]int{}, changed: make(chan struct{})}
 		c.groups[name] = g
 	}
 	return g

@@ -13,6 +13,19 @@ func (l *Log) CommittedOffsets(ctx context.Context, groupName string, tps []comm
 	if err := l.adminFault(ctx, "CommittedOffsets"); err != nil {
 		return nil, err
 	}
+	return committedOf(ctx, l, groupName, tps, func(g *group) map[commitlog.TopicPartition]int64 { return g.offsets })
+}
+
+// CommittedNotes implements [commitlog.Log].
+func (l *Log) CommittedNotes(ctx context.Context, groupName string, tps []commitlog.TopicPartition) (map[commitlog.TopicPartition]string, error) {
+	if err := l.adminFault(ctx, "CommittedNotes"); err != nil {
+		return nil, err
+	}
+	return committedOf(ctx, l, groupName, tps, func(g *group) map[commitlog.TopicPartition]string { return g.notes })
+}
+
+// committedOf returns what a group has of the partitions when no open transaction holds an offset of them.
+func committedOf[V any](ctx context.Context, l *Log, groupName string, tps []commitlog.TopicPartition, of func(*group) map[commitlog.TopicPartition]V) (map[commitlog.TopicPartition]V, error) {
 	c := l.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -20,7 +33,7 @@ func (l *Log) CommittedOffsets(ctx context.Context, groupName string, tps []comm
 		if err := l.usable(ctx, "fetch offsets"); err != nil {
 			return nil, err
 		}
-		out := make(map[commitlog.TopicPartition]int64, len(tps))
+		out := make(map[commitlog.TopicPartition]V, len(tps))
 		g := c.groups[groupName]
 		if g == nil {
 			return out, nil
@@ -36,21 +49,22 @@ func (l *Log) CommittedOffsets(ctx context.Context, groupName string, tps []comm
 			continue
 		}
 		for _, tp := range tps {
-			if offset, ok := g.offsets[tp]; ok {
-				out[tp] = offset
+			if v, ok := of(g)[tp]; ok {
+				out[tp] = v
 			}
 		}
 		return out, nil
 	}
 }
 
-// SetCommitted sets a group's offsets, as an administrator does. A negative offset removes one.
+// SetCommitted sets a group's offsets, as an administrator does, without a note. A negative offset removes one.
 func (l *Log) SetCommitted(groupName string, offsets map[commitlog.TopicPartition]int64) {
 	c := l.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.group(groupName)
 	for tp, offset := range offsets {
+		g.note(tp, "")
 		if offset < 0 {
 			delete(g.offsets, tp)
 		} else {
@@ -58,6 +72,14 @@ func (l *Log) SetCommitted(groupName string, offsets map[commitlog.TopicPartitio
 		}
 	}
 	c.fire()
+}
+
+// note sets what is kept with an offset. The caller holds mu.
+func (g *group) note(tp commitlog.TopicPartition, note string) {
+	delete(g.notes, tp)
+	if note != "" {
+		g.notes[tp] = note
+	}
 }
 
 // Await returns nil once done returns true, and the cause of ctx's end if that comes first. It

@@ -21,6 +21,7 @@ type txn struct {
 	outcome outcome
 	spans   []span // in the order of the first write; nil once it has ended
 	offsets map[commitlog.TopicPartition]int64
+	note    string // goes with offsets
 	group   *group // whose pending offsets they are, nil without
 }
 

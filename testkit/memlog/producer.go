@@ -54,6 +54,7 @@ func (c *cluster) end(t *transactional, o outcome) {
 			}
 			if _, err := c.partition("", tp); o == committed && err == nil {
 				g.offsets[tp] = offset
+				g.note(tp, x.note)
 			}
 		}
 	}
@@ -357,7 +358,7 @@ func (p *producer) addOffsets(offsets map[commitlog.TopicPartition]int64, meta c
 		return fail(k)
 	}
 	x := c.begin(p)
-	x.group, x.offsets = g, make(map[commitlog.TopicPartition]int64, len(offsets))
+	x.group, x.note, x.offsets = g, meta.Note, make(map[commitlog.TopicPartition]int64, len(offsets))
 	for tp, offset := range offsets {
 		x.offsets[tp] = offset
 		g.pending[tp]++

@@ -123,6 +123,7 @@ func cancelledContext(e *env) {
 		"StartOffsets":     func() error { _, err := e.Log.StartOffsets(ctx, tps); return err },
 		"EndOffsets":       func() error { _, err := e.Log.EndOffsets(ctx, tps, commitlog.ReadCommitted); return err },
 		"CommittedOffsets": func() error { _, err := e.Log.CommittedOffsets(ctx, e.name("g"), tps); return err },
+		"CommittedNotes":   func() error { _, err := e.Log.CommittedNotes(ctx, e.name("g"), tps); return err },
 		"OpenProducer": func() error {
 			_, err := e.Log.OpenProducer(ctx, commitlog.ProducerConfig{TransactionalID: e.name("q"), TransactionTimeout: time.Minute})
 			return err

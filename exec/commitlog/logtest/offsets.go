@@ -14,6 +14,7 @@ var offsetCases = []testCase{
 	{"StaleGeneration", staleGeneration},
 	{"MemberThatLeft", memberThatLeft},
 	{"FencedProducer", fencedProducer},
+	{"Notes", notes},
 }
 
 func (e *env) committed(group string, tps ...commitlog.TopicPartition) map[commitlog.TopicPartition]int64 {
@@ -44,6 +45,39 @@ func withTheTransaction(e *env) {
 	require.NoError(e, err)
 	require.Equal(e, map[commitlog.TopicPartition]int64{tps[0]: 7, tps[1]: 5}, e.committed(a.Group, tps...))
 	require.Equal(e, []string{"one", "two"}, e.all(out).values(out))
+}
+
+// A note is kept with each offset that is committed under it, and goes with the next one that has none.
+func notes(e *env) {
+	topic := e.topic(3)
+	tps := partitions(topic, 3)
+	a := e.member(e.Log, e.name("group"), "", topic).mustJoin(nil, nil)
+	p := e.producer(e.name("p"))
+	commit := func(note string, tps ...commitlog.TopicPartition) {
+		offsets := map[commitlog.TopicPartition]int64{}
+		for _, tp := range tps {
+			offsets[tp] = 1
+		}
+		as := a.GroupMetadata
+		as.Note = note
+		_, err := p.Commit(e.ctx, offsets, as)
+		require.NoError(e, err)
+	}
+	get := func() map[commitlog.TopicPartition]string {
+		got, err := e.Log.CommittedNotes(e.ctx, a.Group, tps)
+		require.NoError(e, err)
+		return got
+	}
+	require.Empty(e, get())
+	commit("first note", tps[0], tps[1])
+	require.Equal(e, map[commitlog.TopicPartition]string{tps[0]: "first note", tps[1]: "first note"}, get())
+	commit("second", tps[1], tps[2])
+	commit("", tps[0])
+	require.Equal(e, map[commitlog.TopicPartition]string{tps[1]: "second", tps[2]: "second"}, get())
+	require.Equal(e, map[commitlog.TopicPartition]int64{tps[0]: 1, tps[1]: 1, tps[2]: 1}, e.committed(a.Group, tps...))
+	nobody, err := e.Log.CommittedNotes(e.ctx, e.name("never"), tps)
+	require.NoError(e, err)
+	require.Empty(e, nobody)
 }
 
 // A transaction of offsets alone commits.
