@@ -279,8 +279,14 @@ func (g *group) stop(s *slot) {
 	s.stopping = true
 	t.stop()
 	cfg := &g.app.cfg
-	s.cut = time.AfterFunc(cutAfter(cfg), func() { t.cancel(ErrDrainTimeout) })
-	s.late = time.AfterFunc(cfg.DrainTimeout, func() { g.events <- event{s, t, overdue} })
+	// One after the other: in a process that was paused for long both would fire before the task has had a chance.
+	late := time.AfterFunc(time.Hour, func() { g.events <- event{s, t, overdue} })
+	late.Stop()
+	s.late = late
+	s.cut = time.AfterFunc(cutAfter(cfg), func() {
+		t.cancel(ErrDrainTimeout)
+		late.Reset(cfg.DrainTimeout - cutAfter(cfg))
+	})
 }
 
 // take notes what became of a task. An error ends the run.
@@ -325,7 +331,7 @@ func (g *group) take(e event) error {
 	switch {
 	case !s.assigned || s.due: // it is another's by now, or ours anew
 	case commitlog.ClassOf(t.err) == commitlog.Fenced:
-		s.assigned = false
+		s.assigned, s.claimed = false, false // giveUp would join at once
 		g.want(pause)
 	default:
 		s.due = true
