@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/wickerwork/wicker/testkit/kafka"
@@ -14,6 +15,9 @@ const (
 	// trickle is the input of crash, in records a second, and trickleTime how long it is processed before the kill.
 	trickle     = 100
 	trickleTime = 10 * time.Second
+	// settleLimit bounds what is waited for background work, settleStep is how often it is looked at.
+	settleLimit = 30 * time.Second
+	settleStep  = 500 * time.Millisecond
 	// processTimeout bounds what is waited for: that an instance runs, that inputs are processed.
 	processTimeout = 3 * time.Minute
 )
@@ -33,6 +37,11 @@ func playRestore(ctx context.Context, d *driver, s *scenario, row row, j job) (m
 		return m, err
 	}
 	defer p.kill()
+	settled, err := settle(ctx, p.cmd.Process.Pid)
+	if err != nil {
+		return m, err
+	}
+	m.Figures = map[string]float64{"settled_cpu_us_per_record": math.Round(settled*1e10/float64(max(1, m.Records))) / 1e4}
 	in := at
 	err = fill(ctx, d.broker.Addr(), st.in, probes, func(int) (k, v []byte) {
 		in++
@@ -200,6 +209,25 @@ func until(ctx context.Context, p *process, ask func() (bool, error)) error {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
+}
+
+// settle returns when a process has used less than a tenth of a processor for two seconds, or after
+// settleLimit, with the CPU seconds that it has used from its start to before that: what a start has left to do
+// in the background is work too.
+func settle(ctx context.Context, pid int) (float64, error) {
+	begin, quiet, used := time.Now(), time.Now(), processCPU(pid)
+	last := used
+	for time.Since(begin) < settleLimit && time.Since(quiet) < 2*time.Second {
+		if err := sleep(ctx, settleStep); err != nil {
+			return 0, err
+		}
+		now := processCPU(pid)
+		if now-last > settleStep.Seconds()/10 {
+			quiet, used = time.Now(), now
+		}
+		last = now
+	}
+	return used, nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -167,7 +167,11 @@ func (r *result) write(dir string) error {
 // line is a run in one line.
 func (m *measurement) line(s *scenario) string {
 	if len(s.figures) == 0 {
-		return fmt.Sprintf("%.0f records/s, %.2f us CPU/record, %d MiB", m.RecordsPerSecond, m.CPUPerRecord, m.PeakMemory>>20)
+		text := fmt.Sprintf("%.0f records/s, %.2f us CPU/record, %d MiB", m.RecordsPerSecond, m.CPUPerRecord, m.PeakMemory>>20)
+		if us := m.Figures["settled_cpu_us_per_record"]; us > 0 {
+			text += fmt.Sprintf(" (%.2f us with what the process does before and after)", us)
+		}
+		return text
 	}
 	var parts []string
 	for _, f := range s.figures {
