@@ -74,6 +74,7 @@ type outcome struct {
 	losses     int
 	findings   []string
 	took       time.Duration
+	settled    time.Duration // how long after the last fault and input all inputs were through
 	dir        string
 	did        []string // what happened when, for a run that failed
 }
@@ -85,8 +86,8 @@ func (o *outcome) String() string {
 	if !o.ok() {
 		verdict = "FAILED"
 	}
-	return fmt.Sprintf("seed %d: %d inputs; %d faults (%s); rebalances %d, unplanned exits %d, cut short %d, duplicates %d, losses %d; %.0f s: %s", o.seed, o.inputs, len(o.schedule),
-		byKind(o.schedule), o.rebalances, len(o.unplanned), o.short, o.duplicates, o.losses, o.took.Seconds(), verdict)
+	return fmt.Sprintf("seed %d: %d inputs; %d faults (%s); rebalances %d, unplanned exits %d, cut short %d, duplicates %d, losses %d; settled in %.0f s, %.0f s in all: %s", o.seed, o.inputs, len(o.schedule),
+		byKind(o.schedule), o.rebalances, len(o.unplanned), o.short, o.duplicates, o.losses, o.settled.Seconds(), o.took.Seconds(), verdict)
 }
 
 // chaosRun is one run of a seed.
@@ -160,9 +161,11 @@ func runSeed(ctx context.Context, s *stand, set setting, seed uint64) (*outcome,
 		}
 	}
 	err = r.disturbedLoad(ctx, &loader{client: s.client, names: r.names, inputs: inputs, takes: set.duration}, schedule)
+	quiet := time.Now()
 	if err == nil {
 		err = r.settle(ctx)
 	}
+	settled := time.Since(quiet)
 	if err != nil && ctx.Err() != nil {
 		return nil, err
 	}
@@ -173,7 +176,7 @@ func runSeed(ctx context.Context, s *stand, set setting, seed uint64) (*outcome,
 	}
 	o := r.oracle
 	result := &outcome{seed: seed, nature: n, inputs: set.inputs, schedule: schedule, unplanned: r.fleet.unplanned(), short: r.fleet.cutShort(), duplicates: o.duplicates,
-		losses: o.missing(&o.counts) + o.missing(&o.totals), findings: o.findings, took: time.Since(r.begin), dir: r.fleet.dir, did: r.did}
+		losses: o.missing(&o.counts) + o.missing(&o.totals), findings: o.findings, took: time.Since(r.begin), settled: settled, dir: r.fleet.dir, did: r.did}
 	if o.more > 0 {
 		result.findings = append(result.findings, fmt.Sprintf("and %d more", o.more))
 	}
