@@ -46,6 +46,16 @@
 // the group's leader assigns tasks anew: as evenly as can be, to those that run them first, then to those that have
 // their state on disk. Everybody goes on with the tasks it keeps (KIP-429).
 //
+// # State that outlives a process
+//
+// With an engine that has files a task's store is used again after any end of the process, and only the changelog's tail
+// is replayed. It is destroyed and read from the changelog's start if it is damaged, of another format, or of a store
+// that the plan no longer has; if its changelog was created again (by topic id), ends before the store's checkpoint or
+// starts behind it; and if it is older than the deletions that its changelog keeps (delete.retention.ms), which
+// might be missing in the tail. A changelog that is empty although the group's offsets were committed with state in it ends
+// the run (a [DeletedError]). Restores with much to read load in bulk, Config.RestoreParallelism at once; [Stats] and the
+// log show how far they are, and what keeps them.
+//
 // # Concurrency
 //
 // One goroutine owns a task. [App.Run] owns all goroutines; none outlives it. Lock order: App.mu is the only

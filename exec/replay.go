@@ -223,7 +223,8 @@ func (r *replay) explain() error {
 	if err == nil {
 		for _, tp := range tps {
 			topic, ok := topics[tp.Topic]
-			if zero := (commitlog.TopicID{}); !ok || topic.ID != r.view.ids[tp.Topic] && topic.ID != zero {
+			was, zero := r.view.ids[tp.Topic], commitlog.TopicID{}
+			if !ok || topic.ID != was && topic.ID != zero && was != zero {
 				return fmt.Errorf("restore %s: the topic was deleted while it was read, up to offset %d of %d", tp, r.positions[tp], r.view.ends[tp])
 			}
 		}

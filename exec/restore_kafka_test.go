@@ -3,6 +3,7 @@ package exec_test
 import (
 	"log/slog"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -10,6 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/wickerwork/wicker/exec"
+	"github.com/wickerwork/wicker/kvstore/rocksdb"
 	"github.com/wickerwork/wicker/testkit/kafka"
 )
 
@@ -135,10 +138,52 @@ func TestE5ST06TX19RestoreEndsByPosition(t *testing.T) {
 	})
 }
 
+// A process that is killed, again and again, has its stores on disk: the next one replays at most what came since they were
+// last written, and counts on (E4, pain 19).
+func TestE4AKilledProcessLeavesItsStore(t *testing.T) {
+	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
+		r := newRig(t, b, 2)
+		spec := r.spec()
+		spec.Dir = t.TempDir()
+		n := 0
+		put := func(more int) {
+			r.putTo(0, "k", numbers(n+1, n+more)...)
+			r.putTo(1, "l", numbers(n+1, n+more)...)
+			n += more
+		}
+		counted := func() bool { return r.committed(0) == int64(n) && r.committed(1) == int64(n) }
+		put(300)
+		c := spawn(t, spec)
+		require.Eventually(t, counted, 60*time.Second, 20*time.Millisecond)
+		require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
+		require.Zero(t, c.code())
+		clean := len(r.final(r.changelog("n")))
+		for range 2 {
+			c := spawn(t, spec)
+			put(10)
+			require.Eventually(t, counted, 60*time.Second, 20*time.Millisecond)
+			require.NoError(t, c.cmd.Process.Kill())
+			<-c.ended
+		}
+		since := len(r.final(r.changelog("n"))) - clean
+		require.Positive(t, since)
+		var log lines
+		last := launch(t, b, r.counter(), logTo(&log, slog.LevelInfo), func(c *exec.Config) {
+			c.State = rocksdb.New(rocksdb.Options{Dir: spec.Dir})
+		})
+		put(5)
+		r.settle(last)
+		last.drain()
+		require.LessOrEqual(t, last.app.Stats().Restored, int64(since))
+		require.Contains(t, log.text(), `msg="stores on disk" usable=2 found=2`)
+		require.NotContains(t, log.text(), "rebuilt")
+		require.Equal(t, map[string][]string{"k": numbers(1, n), "l": numbers(1, n)}, r.byKey())
+	})
+}
+
 func lastOf(r *rig, key string) string {
-	require.NoError(r.t, r.c.AwaitStable(r.t.Context(), r.out)) // markers come a moment after the offsets
 	last := ""
-	for _, rec := range r.read(r.out) {
+	for _, rec := range r.final(r.out) {
 		if string(rec.Key) == key {
 			last = string(rec.Key) + "=" + string(rec.Value)
 		}
