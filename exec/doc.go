@@ -58,6 +58,6 @@
 //
 // # Concurrency
 //
-// One goroutine owns a task. [App.Run] owns all goroutines; none outlives it. Lock order: App.mu is the only
-// lock of the package and is never held across a call out of it.
+// One goroutine owns a task. [App.Run] owns all goroutines; none outlives it. The locks of the
+// package guard memory only: they are held one at a time, and never across a call out of it.
 package exec

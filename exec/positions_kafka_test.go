@@ -1,6 +1,7 @@
 package exec_test
 
 import (
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -79,6 +80,61 @@ func TestE7LostInputOnKafka(t *testing.T) {
 			} else {
 				require.Equal(t, []string{"k=1", "k=12", "k=126"}, pairs(r.read(r.out)))
 				require.EqualValues(t, 3, lost)
+			}
+		}
+	})
+}
+
+// Retention overtakes a task that runs, beyond what its reader has read ahead: what was read is processed and committed, the
+// rest is as the policy says.
+func TestE7RetentionOvertakesARunningTaskOnKafka(t *testing.T) {
+	const records, kept = 40, 3
+	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
+		for _, policy := range []ops.LostPolicy{ops.EndRun, ops.FromEarliest} {
+			r := newRig(t, b, 1)
+			called, call := once()
+			release := make(chan struct{})
+			text := codec.String
+			plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, text, text), ops.OnLost(policy))).
+				MapValues(func(v string) string {
+					call()
+					<-release
+					return v[:2]
+				}).To(ops.Sink(ops.NewTopic(r.out, text, text))).Build()
+			require.NoError(t, err)
+			half := make([]byte, 450_000) // in hex, so that compression leaves about as much
+			for n := range records {      // 18 MB; a task reads ahead 8
+				_, _ = rand.Read(half)
+				r.put("k", fmt.Sprintf("%02d%x", n, half))
+			}
+			i := launch(t, b, plan)
+			<-called
+			require.NoError(t, r.c.DeleteRecords(t.Context(), kafka.Offsets{part(r.in, 0): records - kept}))
+			close(release)
+			if policy == ops.EndRun {
+				err := <-i.end
+				var le *exec.LostError
+				require.ErrorAs(t, err, &le)
+				require.Equal(t, []int64{records - kept, records}, []int64{le.Start, le.End})
+				require.Positive(t, le.Position)
+				require.Eventually(t, func() bool { // a transaction shows a moment after its end
+					have, err := r.c.CommittedOffsets(t.Context(), r.app)
+					return err == nil && have[part(r.in, 0)] == le.Position
+				}, 30*time.Second, 10*time.Millisecond)
+				require.Len(t, r.read(r.out), int(le.Position))
+				continue
+			}
+			r.settle(i)
+			i.drain()
+			out := r.read(r.out)
+			lost := i.app.Stats().Counters[`Source "`+r.in+`"`][ops.CountLost]
+			require.Positive(t, lost)
+			require.EqualValues(t, records, int64(len(out))+lost)
+			for n, rec := range out {
+				if n >= len(out)-kept {
+					n += int(lost)
+				}
+				require.Equal(t, fmt.Sprintf("%02d", n), string(rec.Value))
 			}
 		}
 	})

@@ -68,3 +68,12 @@ func TestATopicThatIsCreatedAgainEndsRun(t *testing.T) {
 		require.ErrorContains(t, err, "topic "+benchLog+" was deleted and created again while the plan runs")
 	})
 }
+
+// A topic that is deleted ends the run, also one that is only written and has nothing to do.
+func TestVA03ATopicThatIsDeletedEndsRun(t *testing.T) {
+	onBench(t, 1, func(t *testing.T, b *bench) {
+		s := b.run(b.joining(), memlog.Faults{}).idle()
+		b.log.DeleteTopics("out")
+		require.ErrorContains(t, <-s.end, "topics are not as planned: topic out was deleted while the plan runs")
+	})
+}
