@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/wickerwork/wicker/exec"
+	"github.com/wickerwork/wicker/exec/commitlog"
+	"github.com/wickerwork/wicker/exec/kafkalog"
 	"github.com/wickerwork/wicker/kvstore/rocksdb"
 	"github.com/wickerwork/wicker/testkit/kafka"
 )
@@ -178,6 +180,41 @@ func TestE4AKilledProcessLeavesItsStore(t *testing.T) {
 		require.Contains(t, log.text(), `msg="stores on disk" usable=2 found=2`)
 		require.NotContains(t, log.text(), "rebuilt")
 		require.Equal(t, map[string][]string{"k": numbers(1, n), "l": numbers(1, n)}, r.byKey())
+	})
+}
+
+// A changelog that was deleted beside committed offsets is told from one that is new, by the note that goes with them.
+func TestADeletedChangelogIsRefusedUntilOffsetsAreSet(t *testing.T) {
+	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
+		r := newRig(t, b, 1)
+		r.put("k", "v", "k", "v")
+		first := launch(t, b, r.counter())
+		r.settle(first)
+		first.drain()
+		require.NoError(t, r.c.DeleteTopics(t.Context(), r.changelog("n")))
+		r.put("k", "v")
+		for range 2 {
+			err := <-launch(t, b, r.counter()).end
+			var de *exec.DeletedError
+			require.ErrorAs(t, err, &de)
+			require.Equal(t, r.changelog("n"), de.Changelog)
+			require.ErrorContains(t, err, "--group "+r.app+" --topic "+r.in+":0 --reset-offsets --to-earliest --execute")
+		}
+		log, err := kafkalog.Open(t.Context(), kafkalog.Config{Brokers: []string{b.Addr()}})
+		require.NoError(t, err)
+		defer log.Close()
+		in := commitlog.TopicPartition{Topic: r.in}
+		require.Eventually(t, func() bool { // as the tool does, when the group is empty
+			p, err := log.OpenProducer(t.Context(), commitlog.ProducerConfig{TransactionalID: "tool-" + r.app, TransactionTimeout: time.Minute})
+			require.NoError(t, err)
+			defer p.Close()
+			_, err = p.Commit(t.Context(), map[commitlog.TopicPartition]int64{in: 2}, commitlog.GroupMetadata{Group: r.app, Generation: -1})
+			return err == nil
+		}, 30*time.Second, 100*time.Millisecond)
+		last := launch(t, b, r.counter())
+		r.settle(last)
+		last.drain()
+		require.Equal(t, map[string][]string{"k": {"1", "2", "1"}}, r.byKey())
 	})
 }
 
