@@ -297,7 +297,11 @@ func (g *group) take(e event) error {
 	}
 	switch e.kind {
 	case overdue:
-		return fmt.Errorf("task %s is in a function that does not return: %w", t.id, ErrDrainTimeout)
+		if s.held {
+			return s.stuck()
+		}
+		g.log.Warn("a task's store takes long to close", "task", t.id) // and nobody waits for it
+		return nil
 	case released:
 		s.held = false
 		g.giveUp()
@@ -383,7 +387,7 @@ func (g *group) shutdown(cause error) error {
 		}
 		for _, s := range g.slots {
 			if s.task != nil && cause == nil {
-				cause = fmt.Errorf("task %s is in a function that does not return: %w", s.task.id, ErrDrainTimeout)
+				cause = s.stuck()
 			}
 		}
 		break
@@ -392,6 +396,14 @@ func (g *group) shutdown(cause error) error {
 		g.leave()
 	}
 	return cause
+}
+
+// stuck is why a task has not ended.
+func (s *slot) stuck() error {
+	if s.held {
+		return fmt.Errorf("task %s is in a function that does not return: %w", s.task.id, ErrDrainTimeout)
+	}
+	return fmt.Errorf("task %s: its store is still being closed: %w", s.task.id, ErrDrainTimeout)
 }
 
 // end notes what became of a task while everything ends.
