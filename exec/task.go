@@ -145,8 +145,8 @@ func (t *task) run() {
 		if err == ops.ErrExited {
 			err = t.recordError(err)
 		}
-		t.noteExpiry(err)
 		t.err = t.close(err)
+		t.noteExpiry(t.err)
 		t.publish()
 		t.cancel(nil)
 	}()
