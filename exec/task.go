@@ -340,8 +340,12 @@ func (t *task) close(err error) error {
 		t.dropHeld()
 	}
 	err = t.settle(err)
-	if err != nil && errors.Is(context.Cause(t.ctx), ErrDrainTimeout) {
+	switch cause := context.Cause(t.ctx); {
+	case err == nil:
+	case errors.Is(cause, ErrDrainTimeout):
 		err = ErrDrainTimeout // whatever was cut short by it
+	case cause == errLost && errors.Is(err, context.Canceled):
+		err = errLost // that a restore, say, was canceled is no reason to end the run
 	}
 	t.cancel(err) // ends a commit, and calls of Memo that nobody waits for any more
 	errs := []error{t.closeProducer(err)}
