@@ -47,8 +47,14 @@ type fleet struct {
 	// short is how many workers were asked to end and said that they could not finish within their DrainTimeout: while
 	// brokers are away that is how it is meant to be.
 	short int
-	over  bool
+	// unheard is how many workers ended at their start because no broker answered: whoever starts a program wants to be
+	// told that at once.
+	unheard int
+	over    bool
 }
+
+// noBroker is what such a worker says.
+const noBroker = "connect: no broker answered"
 
 // slot is the place of a worker.
 type slot struct {
@@ -142,7 +148,13 @@ func (f *fleet) watch(s *slot, l *life) {
 	if l.asked {
 		return
 	}
-	f.note(s.number, fmt.Sprintf("ended by itself (%v): %s", err, lastLine(f.logPath(s.number))))
+	if cause := lastLine(f.logPath(s.number)); strings.Contains(cause, noBroker) {
+		f.mu.Lock()
+		f.unheard++
+		f.mu.Unlock()
+	} else {
+		f.note(s.number, fmt.Sprintf("ended by itself (%v): %s", err, cause))
+	}
 	s.life = nil
 	f.mu.Lock()
 	over := f.over
@@ -174,6 +186,13 @@ func (f *fleet) cutShort() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.short
+}
+
+// startsInVain is how many workers found no broker at their start.
+func (f *fleet) startsInVain() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.unheard
 }
 
 // take marks the worker's end as asked for and returns it; nil if there is none.

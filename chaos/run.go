@@ -69,6 +69,7 @@ type outcome struct {
 	schedule   []fault
 	unplanned  []exit
 	short      int // workers that could not finish in time when asked to end
+	vain       int // workers that found no broker at their start
 	rebalances int
 	duplicates int
 	losses     int
@@ -86,8 +87,8 @@ func (o *outcome) String() string {
 	if !o.ok() {
 		verdict = "FAILED"
 	}
-	return fmt.Sprintf("seed %d: %d inputs; %d faults (%s); rebalances %d, unplanned exits %d, cut short %d, duplicates %d, losses %d; settled in %.0f s, %.0f s in all: %s", o.seed, o.inputs, len(o.schedule),
-		byKind(o.schedule), o.rebalances, len(o.unplanned), o.short, o.duplicates, o.losses, o.settled.Seconds(), o.took.Seconds(), verdict)
+	return fmt.Sprintf("seed %d: %d inputs; %d faults (%s); rebalances %d, unplanned exits %d, cut short %d, started in vain %d, duplicates %d, losses %d; settled in %.0f s, %.0f s in all: %s", o.seed, o.inputs, len(o.schedule),
+		byKind(o.schedule), o.rebalances, len(o.unplanned), o.short, o.vain, o.duplicates, o.losses, o.settled.Seconds(), o.took.Seconds(), verdict)
 }
 
 // chaosRun is one run of a seed.
@@ -175,7 +176,7 @@ func runSeed(ctx context.Context, s *stand, set setting, seed uint64) (*outcome,
 		r.oracle.find("%v", err)
 	}
 	o := r.oracle
-	result := &outcome{seed: seed, nature: n, inputs: set.inputs, schedule: schedule, unplanned: r.fleet.unplanned(), short: r.fleet.cutShort(), duplicates: o.duplicates,
+	result := &outcome{seed: seed, nature: n, inputs: set.inputs, schedule: schedule, unplanned: r.fleet.unplanned(), short: r.fleet.cutShort(), vain: r.fleet.startsInVain(), duplicates: o.duplicates,
 		losses: o.missing(&o.counts) + o.missing(&o.totals), findings: o.findings, took: time.Since(r.begin), settled: settled, dir: r.fleet.dir, did: r.did}
 	if o.more > 0 {
 		result.findings = append(result.findings, fmt.Sprintf("and %d more", o.more))
