@@ -59,6 +59,23 @@ func TestLockedByProcess(t *testing.T) {
 	}
 }
 
+// TestStaleLock: S10: what a LOCK file says means nothing unless its lock is held, even
+// if the pid in it is again that of a process that lives.
+func TestStaleLock(t *testing.T) {
+	dir := t.TempDir()
+	for _, text := range []string{fmt.Sprintln(os.Getppid()), "1\n", "", "no number"} {
+		stale := filepath.Join(dir, "stale")
+		require.NoError(t, os.MkdirAll(stale, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(stale, "LOCK"), []byte(text), 0o644))
+		e := rocksdb.New(rocksdb.Options{Dir: stale})
+		require.NoError(t, e.Open())
+		held, err := os.ReadFile(filepath.Join(stale, "LOCK"))
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintln(os.Getpid()), string(held))
+		require.NoError(t, e.Close())
+	}
+}
+
 // TestLockedBySelf: two engines of one process do not share a directory either.
 func TestLockedBySelf(t *testing.T) {
 	dir := t.TempDir()

@@ -13,7 +13,8 @@
 //	dir/LOCK            the lock
 //	dir/FORMAT          "wicker state, format 1"
 //	dir/stores/<name>/  one RocksDB
-//	dir/trash/          destroyed stores, deleted at the latest by the next Open
+//	dir/trash/          destroyed stores and files of a load, deleted at the latest by
+//	                    the next Open
 //
 // A directory with other content, a store of another format or name, and a
 // RocksDB that was not made by this package are refused and left alone (S12).
@@ -32,8 +33,8 @@
 //
 // # Memory
 //
-// Options.MemoryBytes bounds what RocksDB holds for all stores of the engine:
-// one LRU cache of blocks, indexes and filters, and a budget for unflushed writes
+// Options.MemoryBytes bounds what RocksDB holds for all stores of the engine,
+// beside what loads are given: one LRU cache of blocks, indexes and filters, and a budget for unflushed writes
 // (Options.WriteBufferBytes) that flushes the largest memtable when all of them
 // together pass it. The memory is not Go's: it counts neither for the garbage
 // collector nor for GOMEMLIMIT.
@@ -43,6 +44,39 @@
 // A Get is one call into C that copies the value into the caller's slice; a Write
 // is one call with the batch as it is, as kvstore.Batch is kept in RocksDB's
 // own layout; a Scan is one call per 32 KiB. None allocates in steady state.
+//
+// # Loads
+//
+// A Loader collects batches in a chunk of half its memory, outside Go's heap.
+// A full chunk is sorted by radix and written as a table file of its own, with
+// its checkpoint and metadata, while the next one fills; RocksDB takes the file over
+// by one record of its manifest. So after a kill the store is as it was after some
+// chunk, which is some batch (S3, S4), and no chunk is lost that was taken over. A
+// batch that is larger than a chunk, and what is left at the end up to 1 MiB, goes
+// through Write's way.
+//
+// The files of scattered keys overlap, and are left so during the load: up to 64
+// of them, then they are merged meanwhile. The merge begins when the Loader is
+// closed and runs in the background. Until it is done a read asks each file's
+// filter. Keys that come in order are never merged. Files are compressed unless
+// that is in vain.
+//
+// 5,000,000 records with keys of 16 bytes and values of 200 that do not compress, on two
+// cores that others kept busy, processor time per record, of all threads:
+//
+//	             load    merge   process at most
+//	Write        8.1 us  0.6 us
+//	32 MiB       0.9     2.4      82 MB
+//	64 MiB       0.7     1.5     107
+//	  in order   0.7     0        95
+//	128 MiB      0.9     1.7     171
+//	256 MiB      1.0     1.6     301
+//
+// So more than 64 MiB, the default, only means fewer files (34 of these 1.1 GB) until they
+// are merged; much less costs more in merges. A restore of many tasks does better to load a few at a time.
+//
+// A store takes 2 to 4 ms of processor time to open; 64 of them, eight at once,
+// open in 0.15 to 0.5 s and close in 0.25 to 0.5 s, with 100 kB each to flush.
 //
 // # Building
 //
