@@ -35,7 +35,11 @@ func TestLagTellsWhatWaitsAndWhatIsBlocked(t *testing.T) {
 			}
 			return v
 		}), memlog.Faults{}, func(c *exec.Config) { c.MaxBatch = 1 })
-		require.Empty(t, s.lag(), "nothing runs yet")
+		idle, err := exec.New(b.joining(), exec.Config{Log: b.log})
+		require.NoError(t, err)
+		none, err := idle.Lag(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, none, "nothing runs yet")
 		<-called
 		p, err := b.log.OpenProducer(t.Context(), commitlog.ProducerConfig{TransactionalID: "other", TransactionTimeout: 10 * time.Minute})
 		require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
@@ -68,8 +69,9 @@ func (e *LostError) Unwrap() error { return commitlog.ErrOffsetOutOfRange }
 // process the input from its beginning would count it into that state a second time.
 type ForgottenError struct {
 	Group, Task string
-	// Store is one that has keys, Changelog its topic.
-	Store, Changelog string
+	// Store is one that has keys, Changelogs are the topics of all state of the plan.
+	Store      string
+	Changelogs []string
 	// Inputs are the task's input partitions.
 	Inputs []commitlog.TopicPartition
 	// Bootstrap is the cluster's address for the commands in the text; "BROKERS" if empty.
@@ -92,8 +94,8 @@ func (e *ForgottenError) Error() string {
 	return fmt.Sprintf("task %s: group %s has no committed offset for its input, but store %s holds keys: from its beginning the input would be processed into them again. "+
 		"Were the offsets deleted, or did they expire (offsets.retention.minutes)? Stop all instances, then either set them to where the group was, with "+
 		"kafka-consumer-groups.sh --bootstrap-server %s --group %s --topic %s --reset-offsets --to-offset N --execute (--to-earliest if the state has seen nothing of this input); "+
-		"or begin anew, by deleting the changelog topics of the plan (%s)",
-		e.Task, e.Group, e.Store, bootstrap, e.Group, inputs, e.Changelog)
+		"or begin anew, by deleting the group and the topics of the plan's state (%s)",
+		e.Task, e.Group, e.Store, bootstrap, e.Group, inputs, strings.Join(e.Changelogs, ", "))
 }
 
 // extent is what a log holds of a partition: the offsets from start up to end.
@@ -219,7 +221,11 @@ func (t *task) remember() error {
 			return err
 		}
 		if has {
-			return &ForgottenError{Group: t.app.plan.Name(), Task: t.id, Store: st.spec.Name, Changelog: st.spec.Changelog,
+			var changelogs []string
+			for _, spec := range t.app.plan.Stores() {
+				changelogs = append(changelogs, spec.Changelog)
+			}
+			return &ForgottenError{Group: t.app.plan.Name(), Task: t.id, Store: st.spec.Name, Changelogs: changelogs,
 				Inputs: t.app.inputs(t.sub, t.partition), Bootstrap: t.app.bootstrap()}
 		}
 	}

@@ -303,7 +303,7 @@ func TestE7ForgottenOffsetsBesideStateAreRefused(t *testing.T) {
 				p := fe.Inputs[0].Partition
 				require.Contains(t, err.Error(), fmt.Sprintf("wicker: app: task app-in-%d: group app has no committed offset for its input, but store n holds keys", p))
 				require.Contains(t, err.Error(), fmt.Sprintf("kafka-consumer-groups.sh --bootstrap-server BROKERS --group app --topic in:%d --reset-offsets --to-offset N --execute", p))
-				require.Contains(t, err.Error(), "deleting the changelog topics of the plan (app-n-changelog)")
+				require.Contains(t, err.Error(), "by deleting the group and the topics of the plan's state (app-n-changelog)")
 			}
 			require.Equal(t, []string{"k=1"}, b.texts("out", 0))
 		})
@@ -374,6 +374,8 @@ func TestE7ForgottenOffsetsBesideStateAreRefused(t *testing.T) {
 				Aggregate(benchSum, func(_, v, state string) string { return state + v }).To(ops.Sink(benchOut)).Build()
 			require.NoError(t, err)
 			s := b.run(plan, memlog.Faults{}).idle()
+			time.Sleep(time.Second) // the task has looked
+			require.Equal(t, 1, s.app.Stats().Tasks)
 			_, err = b.log.Append(t.Context(), "new", 0, []commitlog.Record{{Timestamp: 1, Key: []byte("k"), Value: []byte("2")}})
 			require.NoError(t, err)
 			s.idle().drain()
