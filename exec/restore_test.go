@@ -778,3 +778,66 @@ func TestAChangelogThatNeverHeldAnythingIsNotRefused(t *testing.T) {
 		})
 	}
 }
+
+// mortalEngine is an engine on disk whose process dies in the middle of a bulk load.
+type mortalEngine struct {
+	*diskEngine
+	batches int // until then
+}
+
+func (e *mortalEngine) OpenStore(name string) (kvstore.Store, error) {
+	s, err := e.diskEngine.OpenStore(name)
+	return &mortalStore{s, e}, err
+}
+
+type mortalStore struct {
+	kvstore.Store
+	e *mortalEngine
+}
+
+func (s *mortalStore) Load(memory int64) (kvstore.Loader, error) {
+	l, err := s.Store.Load(memory)
+	return &mortalLoad{l, s}, err
+}
+
+type mortalLoad struct {
+	kvstore.Loader
+	s *mortalStore
+}
+
+func (l *mortalLoad) Write(b *kvstore.Batch) error {
+	if l.s.e.batches--; l.s.e.batches < 0 {
+		if l.s.e.batches == -1 {
+			_ = l.Loader.Close() // what was written before is there
+		}
+		return errors.New("the process is dead")
+	}
+	return l.Loader.Write(b)
+}
+
+// A restore that was cut off goes on where the store is, not from the start (E4, pain 18).
+func TestE4ARestoreThatWasCutOffGoesOn(t *testing.T) {
+	onBench(t, 1, func(t *testing.T, b *bench) {
+		d := newDisk(t)
+		b.createChangelog(1)
+		b.fill(0, 100_000, 20)
+		b.put(0, "key-77", "+")
+		replayed := int64(0)
+		for _, batches := range []int{7, 1, 4} {
+			s := b.run(b.joining(), memlog.Faults{}, func(c *exec.Config) { c.State = &mortalEngine{&diskEngine{disk: d}, batches} })
+			require.ErrorContains(t, <-s.end, "the process is dead")
+			time.Sleep(time.Minute)
+			replayed += s.app.Stats().Restored
+		}
+		var log lines
+		s := b.run(b.joining(), memlog.Faults{}, onDisk(d), logTo(&log, slog.LevelInfo)).idle()
+		require.NotContains(t, log.text(), "rebuilt")
+		require.Less(t, s.app.Stats().Restored, int64(60_000))
+		require.InDelta(t, 100_000, replayed+s.app.Stats().Restored, 30_000, "a batch each was read for nothing")
+		s.drain()
+		require.Equal(t, []string{"key-77=" + letters(20) + "+"}, b.texts("out", 0))
+		_, found, err := d.stores["app-in-0"].Get(nil, []byte("\x01nkey-99999"))
+		require.NoError(t, err)
+		require.True(t, found)
+	})
+}
