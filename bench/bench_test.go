@@ -2,8 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,6 +18,49 @@ import (
 	"github.com/wickerwork/wicker/kvstore/rocksdb"
 	"github.com/wickerwork/wicker/testkit/kafka"
 )
+
+// TestMain makes this program the worker that a driver in it starts.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "-worker" {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		if err := worker(ctx, os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// Instances in processes of their own restore a stock, also after they were killed, and what they put out
+// is what its state calls for.
+func TestStateIsRestored(t *testing.T) {
+	if err := rocksdb.New(rocksdb.Options{Dir: t.TempDir()}).Open(); errors.Is(err, kvstore.ErrUnavailable) {
+		t.Skip(err)
+	}
+	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
+		const keys = 50_000 // enough that they do not stay in memory
+		g, err := newGroupAdmin(b.Addr())
+		require.NoError(t, err)
+		defer g.close()
+		d := &driver{settings: settings{keys: keys, dir: t.TempDir()}, broker: b, client: b.Client(t), groups: g, trickleTime: time.Second}
+		picked, err := pick([]string{"restore", "crash"})
+		require.NoError(t, err)
+		for i, s := range []*scenario{picked[0], picked[1], picked[0]} {
+			m, err := d.run(t.Context(), s, s.rows[0], nil, false)
+			require.NoError(t, err, "%s, run %d", s.name, i)
+			require.Empty(t, m.Problem, "%s, run %d", s.name, i)
+			require.Positive(t, m.Outputs)
+			if s.name == "crash" {
+				require.Less(t, m.Figures["replayed_records"], float64(keys), "not all of the changelog once more")
+				require.GreaterOrEqual(t, m.Figures["first_output_s"], m.Figures["running_s"])
+			} else {
+				require.GreaterOrEqual(t, m.Records, int64(keys))
+			}
+		}
+	})
+}
 
 // Each of Wicker's programs turns a small input into exactly what its scenario expects, as the
 // worker runs it.

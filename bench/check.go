@@ -54,8 +54,12 @@ func expected(ctx context.Context, c *kafka.Client, addr string, s *scenario) (*
 	return d, err
 }
 
-// outcome computes what a run's output is.
+// outcome computes what a run's output is, once the markers of all its transactions are there: a
+// group's offsets may show before those of its last outputs do.
 func outcome(ctx context.Context, c *kafka.Client, addr, topic string) (*digest, error) {
+	if err := c.AwaitStable(ctx, topic); err != nil {
+		return nil, err
+	}
 	d := &digest{}
 	err := each(ctx, c, addr, topic, d.add)
 	return d, err

@@ -50,7 +50,7 @@
 // # Two instances: rebalance
 //
 // count at 2,000 records/s in four partitions. A second instance starts after 15 s and is sent SIGTERM after another 20 s; the
-// output is watched for 15 s from then, 60 s if Kafka Streams' instance ends by the close() that is its default, which does not
+// output is watched for 10 s from then, 50 s if Kafka Streams' instance ends by the close() that is its default, which does not
 // leave the group, so that its partitions wait for the session timeout; rebalance-leave closes with LEAVE_GROUP. Gaps are between
 // arrivals of committed records at a reader, by partition: before, while the second instance joins and runs, and from its end on;
 // of partitions that move between the instances and of those that do not. A partition of the input goes to the same one

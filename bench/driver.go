@@ -14,9 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kversion"
-
 	"github.com/wickerwork/wicker/testkit/kafka"
 )
 
@@ -30,6 +27,8 @@ type driver struct {
 	streams   *streamsProgram // nil if that side is left out
 	left      string          // why it is
 	versions  map[string]string
+	// trickleTime, unless zero, replaces the constant.
+	trickleTime time.Duration
 }
 
 func drive(ctx context.Context, o settings, names []string) (err error) {
@@ -88,8 +87,7 @@ func (d *driver) open(ctx context.Context) (err error) {
 	if d.client, err = d.broker.Dial(); err != nil {
 		return errors.Join(err, d.broker.Close())
 	}
-	// Later versions name topics by id.
-	if d.groups.cl, err = kgo.NewClient(kgo.SeedBrokers(d.broker.Addr()), kgo.MaxVersions(kversion.V3_9_0())); err != nil {
+	if d.groups, err = newGroupAdmin(d.broker.Addr()); err != nil {
 		return errors.Join(err, d.close())
 	}
 	if d.brokers == "" { // what a program that was killed has left
@@ -116,9 +114,7 @@ func (d *driver) open(ctx context.Context) (err error) {
 
 func (d *driver) close() error {
 	d.client.Close()
-	if d.groups.cl != nil {
-		d.groups.cl.Close()
-	}
+	d.groups.close()
 	return d.broker.Close()
 }
 

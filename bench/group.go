@@ -8,10 +8,23 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 // groupAdmin asks a broker about consumer groups, those of either side.
 type groupAdmin struct{ cl *kgo.Client }
+
+// newGroupAdmin returns one that the caller has to close.
+func newGroupAdmin(addr string) (groupAdmin, error) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.MaxVersions(kversion.V3_9_0())) // later ones name topics by id
+	return groupAdmin{cl}, err
+}
+
+func (g groupAdmin) close() {
+	if g.cl != nil {
+		g.cl.Close()
+	}
+}
 
 func (g groupAdmin) describe(ctx context.Context, group string) (*kmsg.DescribeGroupsResponseGroup, error) {
 	req := kmsg.NewPtrDescribeGroupsRequest()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -12,7 +13,8 @@ import (
 const (
 	// probes is how many inputs follow a restore, to see what it has restored.
 	probes = 200
-	// trickle is the input of crash, in records a second, and trickleTime how long it is processed before the kill.
+	// trickle is the input of crash, in records a second, and trickleTime how long it is processed before the kill,
+	// unless a test says so.
 	trickle     = 100
 	trickleTime = 10 * time.Second
 	// settleLimit bounds what is waited for background work, settleStep is how often it is looked at.
@@ -77,7 +79,7 @@ func playCrash(ctx context.Context, d *driver, s *scenario, row row, j job) (m m
 		return m, err
 	}
 	defer trickled.stop()
-	if err := sleep(ctx, trickleTime); err != nil {
+	if err := sleep(ctx, cmp.Or(d.trickleTime, trickleTime)); err != nil {
 		return m, err
 	}
 	p.kill()

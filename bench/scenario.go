@@ -126,9 +126,9 @@ func scenarios() []*scenario {
 		{
 			name: "rebalance", plan: countPlan, play: playRebalance, ordered: true, runs: 1, expect: countExpect, about: rebalanceAbout,
 			rows: []row{
-				{side: "wicker", name: "rebalance", tail: 15 * time.Second},
-				{side: "streams", name: "rebalance-leave", settings: []string{leave, noCache, noWarmup}, tail: 15 * time.Second},
-				{side: "streams", name: "rebalance", settings: []string{noCache, noWarmup}, tail: 60 * time.Second},
+				{side: "wicker", name: "rebalance", tail: 10 * time.Second},
+				{side: "streams", name: "rebalance-leave", settings: []string{leave, noCache, noWarmup}, tail: 10 * time.Second},
+				{side: "streams", name: "rebalance", settings: []string{noCache, noWarmup}, tail: 50 * time.Second},
 			},
 			figures: rebalanceFigures,
 		},
