@@ -155,8 +155,12 @@ func (r *replay) read(reader commitlog.Reader) error {
 // take gives a chunk's records to the engine.
 func (r *replay) take(c *commitlog.Chunk) error {
 	tp := c.TopicPartition
-	if _, ok := r.positions[tp]; !ok {
+	at, ok := r.positions[tp]
+	if !ok {
 		return nil // it was at its end before
+	}
+	if c.Base != at { // E6
+		return fmt.Errorf("restore %s: read on at offset %d, want %d: positions must be contiguous", tp, c.Base, at)
 	}
 	var st *store
 	for _, s := range r.state.stores {

@@ -30,7 +30,7 @@ func deleteRecords(t testing.TB, b *kafka.Broker, tp commitlog.TopicPartition, b
 	require.Zero(t, res.Topics[0].Partitions[0].ErrorCode)
 }
 
-// L2, E5: what a real log cleaner leaves is read with contiguous positions, from every offset
+// L2, E5, K5: what a real log cleaner leaves is read with contiguous positions, from every offset
 // on: gaps, batches without records, markers that have gone and tombstones.
 func TestCompactedLog(t *testing.T) {
 	b := kafka.StartReal(t, kafka.Options{Properties: map[string]string{"log.cleaner.backoff.ms": "100"}})

@@ -24,7 +24,7 @@ func connect(t testing.TB, b *kafka.Broker) *kafkalog.Log {
 	return l
 }
 
-// L1 to L8 on the embedded broker and on a real one.
+// L1 to L8 on the embedded broker and on a real one; the memberships that outlive rebalances are K7.
 func TestConformance(t *testing.T) {
 	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
 		shared := connect(t, b)

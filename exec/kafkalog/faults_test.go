@@ -202,7 +202,7 @@ func (c *cutter) cut() {
 	c.conns = nil
 }
 
-// L4, L5: whatever the connections do, a transaction is there once or not at all.
+// L4, L5, K1, K2: whatever the connections do, a transaction is there once or not at all.
 func TestBrokenConnections(t *testing.T) {
 	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
 		var c cutter

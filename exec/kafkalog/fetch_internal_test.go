@@ -83,7 +83,7 @@ func valuesOf(t testing.TB, c commitlog.Chunk) []string {
 	return out
 }
 
-// L1, E9: aborted transactions are left out, by producer and from offset to marker.
+// L1, E9, K3: aborted transactions are left out, by producer and from offset to marker.
 func TestAbortedAreLeftOut(t *testing.T) {
 	a := func(base int64, values ...string) logBatch { return logBatch{base: base, producer: 7, values: values} }
 	b := func(base int64, values ...string) logBatch { return logBatch{base: base, producer: 8, values: values} }
@@ -224,7 +224,7 @@ func TestSnappyFraming(t *testing.T) {
 	require.ErrorIs(t, err, commitlog.ErrCorrupt)
 }
 
-// A changed byte anywhere in a batch is found; none makes the decoder panic or pass.
+// K4: a changed byte anywhere in a batch is found; none makes the decoder panic or pass.
 func TestCorruptBatches(t *testing.T) {
 	for c := none; c <= zstdCodec; c++ {
 		good := chunkOf(t, 0, nil, logBatch{producer: 3, values: []string{"aaaa", "bbbb", "cccc"}, codec: c})

@@ -203,7 +203,7 @@ func commitAs(t *testing.T, l commitlog.Log, tp commitlog.TopicPartition, offset
 	return err
 }
 
-// E3, L6: a member that has heard nothing for its session knows by its own clock that its place may be gone, before it has
+// E3, L6, K6: a member that has heard nothing for its session knows by its own clock that its place may be gone, before it has
 // asked anybody: nothing commits under it any more. It comes back as a new one.
 func TestSilentMember(t *testing.T) {
 	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {

@@ -14,6 +14,8 @@
 //     every exported name, method and interface method has a doc comment.
 //   - L4 Text is ASCII, has no path of a single machine, no host of a package registry, no issue
 //     number and no reminder to do something later, and no Go file has more than 800 lines.
+//   - L5 Every guarantee that a package numbers in its doc.go is cited by a test, and the behaviours listed in citations.go
+//     have a test of their name.
 //
 // Everything is reported as file:line, all of it at once. Each rule is itself tested on text that
 // breaks it. Data that came from elsewhere, below a data or testdata directory, is not checked.

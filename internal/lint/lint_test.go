@@ -55,6 +55,10 @@ func TestText(t *testing.T) {
 	}
 }
 
+func TestCitations(t *testing.T) {
+	report(t, lint.CheckCitations(sources(t)))
+}
+
 const depsHeader = `# The modules that this one needs, and those that only its tests need.
 # make update-deps-list writes it.
 `
