@@ -51,12 +51,17 @@ func (m *member) beat() {
 // errNoHeartbeat is why a connection is given up on which a Join is held.
 var errNoHeartbeat = errors.New("a heartbeat to its broker was not answered")
 
+// errAnswerLost is why a connection is given up on which a Join is held that the coordinator has answered otherwise.
+var errAnswerLost = errors.New("the group has gone on and this connection was not told")
+
 // heard takes in what a heartbeat was answered. It returns false if it was no answer.
 func (m *member) heard(who *identity, generation int32, asked time.Time, err error) bool {
 	logger := m.log.cfg.Logger.With("group", m.cfg.Group, "member", who.id, "generation", generation)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	current, _, _ := who.state()
+	passed := m.passed
+	m.passed = time.Time{}
 	switch code(err) {
 	case codeRebalanceInProgress:
 		who.answered(asked)
@@ -68,8 +73,21 @@ func (m *member) heard(who *identity, generation int32, asked time.Time, err err
 		// It was under way while a Join went on to a newer generation, or is ahead of that Join's answer. Only
 		// a static member that others went on without is told so otherwise: it has its place still.
 		who.answered(asked)
-		if m.who == who && current == generation && !m.joining {
+		switch {
+		case m.who != who || current != generation:
+		case !m.joining && m.flight == nil:
 			logger.Warn("the group went on without this member", "error", err.Error())
+			m.notifyLocked()
+		case passed.IsZero():
+			m.passed = asked
+		case asked.Sub(passed) < answerLost:
+			m.passed = passed
+		default:
+			// The group waits for this member to go on from an answer that is not coming: of two JoinGroups of one
+			// member, the first on a connection that broke, the coordinator may have taken the first for the later one,
+			// and it answers only that.
+			logger.Warn("join group is asked for again", "cause", "no answer though the group has gone on")
+			m.joins.sever(errAnswerLost)
 			m.notifyLocked()
 		}
 		return true

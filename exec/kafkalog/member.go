@@ -42,7 +42,10 @@ type member struct {
 	fenced  error      // why the membership cannot come back (FENCED_INSTANCE_ID)
 	joining bool       // a Join runs
 	beating bool
-	had     bool // there was an identity before: what is owned without one is owned no more
+	had     bool      // there was an identity before: what is owned without one is owned no more
+	naming  *naming   // the coordinator is being asked for an id, nil if not
+	flight  *flight   // the JoinGroup that is unanswered, nil if there is none
+	passed  time.Time // since when heartbeats hear of a generation that the Join that runs was not told of, zero if not
 	closed  bool
 	left    bool
 }
@@ -173,6 +176,9 @@ func (m *member) join(ctx context.Context, op string, owned []commitlog.TopicPar
 // round is one JoinGroup and SyncGroup.
 func (m *member) round(ctx context.Context, op string, claim func(*identity) []commitlog.TopicPartition, userData []byte, p *patience) (commitlog.Assignment, error) {
 	var none commitlog.Assignment
+	if err := m.land(ctx); err != nil {
+		return none, err
+	}
 	m.mu.Lock()
 	if m.who != nil {
 		if _, _, lost := m.who.state(); lost {
@@ -187,82 +193,37 @@ func (m *member) round(ctx context.Context, op string, claim func(*identity) []c
 	case fenced != nil:
 		return none, fenced
 	}
+	if id == "" && m.cfg.InstanceID == "" {
+		var err error
+		if id, err = m.register(ctx, op); err != nil {
+			return none, err
+		}
+	}
 	generation := int32(-1)
 	if who != nil {
 		_, generation, _ = who.state()
 	}
-	var joined joinResponse
-	err := m.held(ctx, protocol.JoinGroup, func(b []byte, clientID string) []byte {
-		return appendJoin(b, clientID, &joinRequest{group: m.cfg.Group, memberID: id, instanceID: m.cfg.InstanceID,
-			sessionMS: int32(m.cfg.SessionTimeout.Milliseconds()), rebalanceMS: int32(m.cfg.RebalanceTimeout.Milliseconds()),
-			protocol: m.cfg.Protocol, subscription: appendSubscription(nil, m.cfg.Topics, userData, claim(who), generation)})
-	}, func(body []byte) (err error) {
-		joined, err = readJoin(body)
-		return err
-	})
+	f, err := m.launch(op, id, who, appendSubscription(nil, m.cfg.Topics, userData, claim(who), generation))
 	if err != nil {
 		return none, err
 	}
-	if joined.code == codeMemberIDRequired {
-		m.mu.Lock()
-		m.id = joined.memberID
-		m.mu.Unlock()
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		return none, ctx.Err()
 	}
-	if err := m.refused(op, joined.code); err != nil {
-		return none, m.took(who, err)
+	if f.who != nil {
+		*p = patience{limit: p.limit}
 	}
-	*p = patience{limit: p.limit}
-	if who, err = m.joined(who, &joined); err != nil {
-		return none, err
+	if f.err != nil {
+		return none, f.err
 	}
-	req := &syncRequest{group: m.cfg.Group, generation: joined.generation, memberID: joined.memberID, instanceID: m.cfg.InstanceID, protocol: m.cfg.Protocol}
-	if joined.leader == joined.memberID {
-		if req.assignments, err = m.assign(joined.members); err != nil {
-			return none, err
-		}
-	}
-	var c int16
-	var assigned []commitlog.TopicPartition
-	asked := time.Now()
-	err = m.held(ctx, protocol.SyncGroup, func(b []byte, clientID string) []byte { return appendSync(b, clientID, req) }, func(body []byte) (err error) {
-		c, assigned, err = readSync(body)
-		return err
-	})
+	fresh, err := f.who.assigned(f.joined.generation)
 	if err != nil {
-		return none, err
+		return none, m.took(f.who, kafkaErr("sync group", inGroup, codeUnknownMember))
 	}
-	if err := m.refused("sync group", c); err != nil {
-		return none, m.took(who, err)
-	}
-	who.answered(asked)
-	fresh, err := who.assigned(joined.generation)
-	if err != nil {
-		return none, m.took(who, kafkaErr("sync group", inGroup, codeUnknownMember))
-	}
-	return commitlog.Assignment{Partitions: assigned, Identity: who, Fresh: fresh, GroupMetadata: commitlog.GroupMetadata{
-		Group: m.cfg.Group, MemberID: joined.memberID, InstanceID: m.cfg.InstanceID, Generation: joined.generation}}, nil
-}
-
-// joined moves the membership on to the generation of an answered JoinGroup, or begins one, and has heartbeats run.
-func (m *member) joined(who *identity, j *joinResponse) (*identity, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return nil, commitlog.ErrClosed
-	}
-	if who == nil || who != m.who || who.id != j.memberID || !who.join(j.generation) {
-		if who != nil {
-			m.loseLocked(who, nil)
-		}
-		who = newIdentity(&m.cfg, j.memberID, m.expired)
-		who.join(j.generation)
-		m.who, m.id, m.had = who, j.memberID, true
-	}
-	if !m.beating {
-		m.beating = true
-		m.wg.Go(m.beat)
-	}
-	return who, nil
+	return commitlog.Assignment{Partitions: f.result, Identity: f.who, Fresh: fresh, GroupMetadata: commitlog.GroupMetadata{
+		Group: m.cfg.Group, MemberID: f.joined.memberID, InstanceID: m.cfg.InstanceID, Generation: f.joined.generation}}, nil
 }
 
 // expired forgets a membership whose session is over by our clock, and tells the owner.
@@ -315,13 +276,8 @@ func (m *member) took(who *identity, err error) error {
 	return err
 }
 
-// held sends a request that the coordinator may hold while the group rebalances. When ctx ends first the connection
-// goes with it: the coordinator would answer nothing else on it.
-func (m *member) held(ctx context.Context, key protocol.ApiKey, request func(b []byte, clientID string) []byte, read func(body []byte) error) error {
-	return m.ask(ctx, m.joins, key, m.cfg.RebalanceTimeout+m.log.cfg.RequestTimeout, request, read)
-}
-
-// ask sends a request to the coordinator over a connection of p and reads the answer.
+// ask sends a request to the coordinator over a connection of p and reads the answer. When ctx ends first the
+// connection goes with it: a coordinator that holds the request would answer nothing else on it.
 func (m *member) ask(ctx context.Context, p *pool, key protocol.ApiKey, timeout time.Duration, request func(b []byte, clientID string) []byte, read func(body []byte) error) error {
 	cn, err := m.log.coords.connBy(ctx, m.beats, p, m.key)
 	if err != nil {
@@ -356,37 +312,30 @@ func (m *member) refused(op string, c int16) error {
 	return e
 }
 
-// assign runs the assignor.
-func (m *member) assign(members []commitlog.GroupMember) (map[string][]commitlog.TopicPartition, error) {
-	fail := func(err error) error {
-		return &commitlog.Error{Op: "assign partitions", Partition: -1, Group: m.cfg.Group, Class: commitlog.Fatal, Err: err}
-	}
-	assigned, err := m.cfg.Assign(members)
-	if err != nil {
-		return nil, fail(err)
-	}
-	out := make(map[string][]commitlog.TopicPartition, len(members))
-	known := 0
-	for _, gm := range members {
-		tps, ok := assigned[gm.ID]
-		if ok {
-			known++
-		}
-		out[gm.ID] = tps
-	}
-	if known != len(assigned) {
-		return nil, fail(fmt.Errorf("the assignor gave partitions to %d members that are not in the group", len(assigned)-known))
-	}
-	return out, nil
-}
-
 // Close implements commitlog.Member. Heartbeats end first.
 func (m *member) Close(ctx context.Context, leave bool) error {
 	m.mu.Lock()
 	m.closed = true
 	left := m.left
 	m.left = true
+	var ending []<-chan struct{} // what others would wait for if it was broken off
+	if n := m.naming; n != nil {
+		ending = append(ending, n.done)
+	}
+	if f := m.flight; f != nil && f.syncing {
+		ending = append(ending, f.done)
+	}
 	m.mu.Unlock()
+	if leave {
+		grace, cancel := context.WithTimeout(ctx, leaveGrace)
+		for _, done := range ending {
+			select {
+			case <-done:
+			case <-grace.Done():
+			}
+		}
+		cancel()
+	}
 	m.cancel() // ends a Join
 	m.wg.Wait()
 	m.turn.Lock() // a Join that was under way is over, and may have learned its id

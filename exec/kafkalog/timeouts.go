@@ -25,6 +25,13 @@ const (
 	// RequestTimeout: on a connection that swallows what is sent, more than one try has to fit into a session.
 	minHeartbeatTimeout = time.Second
 
+	// A JoinGroup is asked for again when heartbeats have heard for so long that the group is in a later generation.
+	answerLost = time.Second
+
+	// How long Close waits for an answer that others wait for too, before it leaves: to the question for a member's id,
+	// or to a SyncGroup, which may be that of the leader.
+	leaveGrace = 500 * time.Millisecond
+
 	// A topic that does not exist may be one that the asked broker has not heard of yet.
 	missingTopicTimeout = 5 * time.Second
 

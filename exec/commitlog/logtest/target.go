@@ -68,6 +68,7 @@ func Run(t *testing.T, open func(t *testing.T) Target) {
 		{"Admin", adminCases},
 		{"Life", lifeCases},
 		{"Interleaving", interleavingCases},
+		{"Cooperation", cooperationCases},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
