@@ -433,3 +433,91 @@ func TestHeldJoinOnASilentConnection(t *testing.T) {
 		}
 	})
 }
+
+// thief is a dialer that takes the answer to one JoinGroup away.
+type thief struct {
+	mu   sync.Mutex
+	lose bool // the next one's
+	lost int
+}
+
+func (s *thief) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	nc, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &thiefConn{Conn: nc, s: s, muted: make(chan struct{}), closed: make(chan struct{})}, nil
+}
+
+type thiefConn struct {
+	net.Conn
+	s            *thief
+	muted        chan struct{}
+	mute, finish sync.Once
+	closed       chan struct{}
+}
+
+const joinGroupKey = 11
+
+func (c *thiefConn) Write(b []byte) (int, error) {
+	if len(b) > 8 && b[4] == 0 && b[5] == joinGroupKey {
+		c.s.mu.Lock()
+		if c.s.lose {
+			c.s.lose = false
+			c.s.lost++
+			c.mute.Do(func() { close(c.muted) })
+		}
+		c.s.mu.Unlock()
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *thiefConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	select {
+	case <-c.muted:
+		if err == nil {
+			<-c.closed
+			return 0, net.ErrClosed
+		}
+	default:
+	}
+	return n, err
+}
+
+func (c *thiefConn) Close() error {
+	c.finish.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// K6: a JoinGroup whose answer is lost while the connection looks well is asked for again when heartbeats tell that
+// the group has gone on; nobody loses their place meanwhile.
+func TestLostAnswerToJoin(t *testing.T) {
+	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
+		l := connect(t, b)
+		var s thief
+		robbed, err := kafkalog.Open(t.Context(), kafkalog.Config{Brokers: []string{b.Addr()}, Dialer: s.dial})
+		require.NoError(t, err)
+		defer robbed.Close()
+		tps := topicOf(t, l, 2)
+		m, other := memberOf(t, robbed, tps, 60*time.Second), memberOf(t, l, tps, 60*time.Second)
+		a, err := m.Join(t.Context(), nil, nil)
+		require.NoError(t, err)
+		first := make(chan error, 1)
+		go func() { _, err := other.Join(t.Context(), nil, nil); first <- err }()
+		asked(t, m)
+		s.mu.Lock()
+		s.lose = true
+		s.mu.Unlock()
+		start := time.Now()
+		again, err := m.Join(t.Context(), a.Partitions, nil)
+		require.NoError(t, err)
+		require.NoError(t, <-first)
+		require.Equal(t, 1, s.lost)
+		require.True(t, again.Identity == a.Identity)
+		require.Less(t, time.Since(start), 15*time.Second, "the rebalance timeout alone is 20 s")
+		require.NoError(t, commitAs(t, l, tps[0], 1, a.Identity))
+		require.NoError(t, m.Close(t.Context(), true))
+		require.NoError(t, other.Close(t.Context(), true))
+	})
+}

@@ -200,7 +200,7 @@ func (w *worker) run(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// E3, E8: members that come, go and give up joining while all of them work: no partition is ever held twice, nobody who
+// E3, E8, L6: members that come, go and give up joining while all of them work: no partition is ever held twice, nobody who
 // holds one is refused, and in the end what was committed last is there.
 func randomMembers(e *env) {
 	for _, seed := range e.Seeds {

@@ -127,7 +127,7 @@ func (s *stale) Current(ctx context.Context, after int32) (commitlog.GroupMetada
 	return s.Identity.Current(ctx, after)
 }
 
-// E3: a commit that was begun in one generation is finished in the next, if the membership is still there.
+// E3, K7: a commit that was begun in one generation is finished in the next, if the membership is still there.
 func takesTheNextGeneration(e *env) {
 	topic := e.topic(2)
 	in := partitions(topic, 2)[0]
