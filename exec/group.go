@@ -25,8 +25,11 @@ const protocol = "wicker-tasks"
 type group struct {
 	app    *App
 	log    *slog.Logger
+	cfg    commitlog.MemberConfig
 	member commitlog.Member
-	slots  []*slot // as App.tasks
+	// replaced is when member last took the place of one that was fenced, zero if none was.
+	replaced time.Time
+	slots    []*slot // as App.tasks
 	// identity is the membership's.
 	identity commitlog.Identity
 	// events tells what became of tasks; it has room for all that can come after nobody listens any more.
@@ -85,16 +88,17 @@ var errLost = &commitlog.Error{Op: "process", Partition: -1, Class: commitlog.Fe
 
 // runGroup is the membership's life, from the first Join to the end of the last task.
 func (a *App) runGroup(ctx context.Context) error {
-	member, err := a.log.OpenMember(ctx, commitlog.MemberConfig{
+	cfg := commitlog.MemberConfig{
 		Group: a.plan.Name(), InstanceID: a.cfg.InstanceID, ClientID: a.cfg.ClientID, Protocol: protocol,
 		Topics: a.subscription(), SessionTimeout: a.cfg.SessionTimeout, RebalanceTimeout: a.cfg.RebalanceTimeout,
 		HeartbeatInterval: a.cfg.HeartbeatInterval,
 		Assign:            a.assign,
-	})
+	}
+	member, err := a.log.OpenMember(ctx, cfg)
 	if err != nil {
 		return ended(ctx, err)
 	}
-	g := &group{app: a, log: a.cfg.Logger, member: member, joined: make(chan joined, 1), events: make(chan event, 4*len(a.tasks)+1)}
+	g := &group{app: a, log: a.cfg.Logger, cfg: cfg, member: member, joined: make(chan joined, 1), events: make(chan event, 4*len(a.tasks)+1)}
 	for _, spec := range a.tasks {
 		g.slots = append(g.slots, &slot{spec: spec})
 	}
@@ -191,6 +195,9 @@ func (g *group) join(ctx context.Context) {
 // apply takes the outcome of a Join.
 func (g *group) apply(j joined) error {
 	if j.err != nil {
+		if g.replace(j.err) {
+			return nil
+		}
 		if commitlog.ClassOf(j.err) != commitlog.Retriable || g.setbacks >= maxSetbacks {
 			return j.err
 		}
@@ -241,6 +248,36 @@ func (g *group) apply(j joined) error {
 	g.log.Info("assigned", "generation", j.as.Generation, "tasks", assigned, "started", started, "revoked", revoked)
 	g.giveUp()
 	return nil
+}
+
+// replace begins a new membership after one whose instance id is another's now (FENCED_INSTANCE_ID), and says whether it has.
+// The other need not be a process: a coordinator that ends in the middle of a rebalance leaves its
+// successor with the id that the member had before, and of requests that were under way in a network that failed
+// the older may come last. Two processes that have the same id take it from each other, until one
+// meets that again within fencePeace.
+func (g *group) replace(err error) bool {
+	e, ok := errors.AsType[*commitlog.Error](err)
+	if !ok || e.Name != "FENCED_INSTANCE_ID" || !g.replaced.IsZero() && time.Since(g.replaced) < fencePeace {
+		return false
+	}
+	member, oerr := g.app.log.OpenMember(g.app.ctx, g.cfg)
+	if oerr != nil {
+		return false
+	}
+	g.log.Warn("join anew: does another process have this instance id?", "instance", g.cfg.InstanceID, "cause", err.Error())
+	if cerr := g.member.Close(g.app.ctx, false); cerr != nil {
+		g.log.Warn("close the fenced membership", "error", cerr.Error())
+	}
+	g.member, g.replaced = member, time.Now()
+	for _, s := range g.slots {
+		s.assigned, s.held, s.due = false, false, false // nothing of it can commit any more
+		if s.task != nil {
+			s.task.cancel(errLost)
+			s.stopping = true
+		}
+	}
+	g.want(0)
+	return true
 }
 
 // giveUp joins again when the tasks that are not this process's any more have been given up, all of

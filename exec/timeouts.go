@@ -16,6 +16,9 @@ const (
 	// a commit in between, or a Join may fail, before Run gives up. With backOff that is half a minute.
 	maxSetbacks = 12
 
+	// fencePeace is how long a member must have been left alone until it takes its instance id back once more.
+	fencePeace = time.Minute
+
 	// checkInterval is how often the plan's topics are looked at for changes, checkTimeout bounds one look.
 	checkInterval = 30 * time.Second
 	checkTimeout  = 2 * time.Second
