@@ -11,8 +11,9 @@ import (
 // rollingSession is the session timeout of the rolling restart: longer than a process takes to come back.
 const rollingSession = 10 * time.Second
 
-// rollingCommit is the commit interval, that of exec.
-const rollingCommit = 100 * time.Millisecond
+// rollingCommit is the commit interval. Tasks that are idle commit no earlier: 64 of them that commit each
+// record by itself are more than two cores bear.
+const rollingCommit = 200 * time.Millisecond
 
 // rolled is what a rolling restart came to.
 type rolled struct {
@@ -46,7 +47,7 @@ func (r *rolled) String() string {
 func rolling(ctx context.Context, s *stand, set setting, static bool) (*rolled, error) {
 	app := fmt.Sprintf("rolling-%t-%d", static, time.Now().Unix())
 	r, err := newProbeRun(ctx, s, set, app, func(slot int) job {
-		j := job{Session: rollingSession, Commit: rollingCommit}
+		j := job{Session: rollingSession, Commit: rollingCommit, Idle: rollingCommit}
 		if static {
 			j.Instance = fmt.Sprintf("instance-%d", slot)
 		}
@@ -121,7 +122,7 @@ type probeRun struct {
 }
 
 // pulseEvery is the time between two inputs of a partition.
-const pulseEvery = 20 * time.Millisecond
+const pulseEvery = 50 * time.Millisecond
 
 // newProbeRun makes topics and a fleet, whose jobs are as complete says, and begins to write and to look.
 func newProbeRun(ctx context.Context, s *stand, set setting, app string, complete func(slot int) job) (*probeRun, error) {

@@ -25,6 +25,8 @@ type job struct {
 	Instance string        `json:"instance,omitempty"`
 	Session  time.Duration `json:"session"`
 	Commit   time.Duration `json:"commit"`
+	// Idle is the IdleCommitInterval; zero is exec's default.
+	Idle time.Duration `json:"idle,omitempty"`
 	// Transaction is a timeout; zero is exec's default.
 	Transaction time.Duration `json:"transaction,omitempty"`
 	// Probe asks for the probe instead of the example.
@@ -64,7 +66,7 @@ func work(ctx context.Context, description string) error {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	app, err := exec.New(plan, exec.Config{
 		Brokers: j.Brokers, ClientID: slotName(j.Slot), InstanceID: j.Instance,
-		SessionTimeout: j.Session, RebalanceTimeout: 10 * time.Second, CommitInterval: j.Commit, TransactionTimeout: j.Transaction,
+		SessionTimeout: j.Session, RebalanceTimeout: 10 * time.Second, CommitInterval: j.Commit, IdleCommitInterval: j.Idle, TransactionTimeout: j.Transaction,
 		State:       rocksdb.New(rocksdb.Options{Dir: j.State, MemoryBytes: 32 << 20}),
 		StateMemory: 32 << 20, FlushInterval: 500 * time.Millisecond,
 		DrainTimeout: drainTimeout, Logger: logger,
