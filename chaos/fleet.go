@@ -66,12 +66,11 @@ type slot struct {
 
 // life is a worker's process.
 type life struct {
-	cmd    *osexec.Cmd
-	stdin  io.Closer
-	done   chan struct{} // closed when it is gone; err and asked are not changed any more
-	err    error
-	asked  bool // its end
-	paused bool
+	cmd   *osexec.Cmd
+	stdin io.Closer
+	done  chan struct{} // closed when it is gone; err and asked are not changed any more
+	err   error
+	asked bool // its end
 }
 
 func newFleet(dir string, slots int, job func(slot int) job) (*fleet, error) {

@@ -208,23 +208,6 @@ func newSchedule(seed uint64, s shape) []fault {
 	return faults
 }
 
-// running returns how many workers there are after all faults, by slot.
-func running(s shape, faults []fault) []bool {
-	runs := make([]bool, s.slots)
-	for i := range s.running {
-		runs[i] = true
-	}
-	for _, f := range faults {
-		switch f.kind {
-		case join:
-			runs[f.slot] = true
-		case leave:
-			runs[f.slot] = false
-		}
-	}
-	return runs
-}
-
 // byKind counts faults.
 func byKind(faults []fault) string {
 	n := map[kind]int{}

@@ -61,11 +61,12 @@ func (o ClusterOptions) node(dir string) Options {
 // Validate reports every field whose value cannot work, joined.
 func (o ClusterOptions) Validate() error {
 	o = o.withDefaults()
-	var errs []error
+	err := o.node(o.Dir).Validate()
+	const nodes = "Nodes (%d) must be from 1 to 9"
 	if o.Nodes < 1 || o.Nodes > 9 {
-		errs = append(errs, fmt.Errorf("Nodes (%d) must be from 1 to 9", o.Nodes))
+		err = errors.Join(fmt.Errorf(nodes, o.Nodes), err)
 	}
-	return errors.Join(append(errs, o.node(o.Dir).Validate())...)
+	return err
 }
 
 // Cluster is a Kafka of several nodes, each a process of its own that ends with this one, however that ends. Nodes are

@@ -113,3 +113,9 @@ func relay(near net.Conn, addr string) {
 	go func() { _, _ = io.Copy(far, near); _ = far.Close() }()
 	_, _ = io.Copy(near, far)
 }
+
+func TestClusterValidate(t *testing.T) {
+	_, err := kafka.OpenCluster(t.Context(), kafka.ClusterOptions{Nodes: 10, Partitions: -1})
+	require.EqualError(t, err, "testkit/kafka: Nodes (10) must be from 1 to 9\nPartitions (-1) must be >= 1")
+	require.NoError(t, kafka.ClusterOptions{}.Validate())
+}

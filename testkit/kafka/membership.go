@@ -80,7 +80,7 @@ func (c *Cluster) plan() error {
 		if c.opts.Advertise != nil {
 			m.second = ports[4*i+3]
 			if m.advertised, err = c.opts.Advertise(i, fmt.Sprintf("127.0.0.1:%d", m.second)); err != nil {
-				return fmt.Errorf("Advertise of node %d: %w", i, err)
+				return fmt.Errorf("advertise node %d: %w", i, err)
 			}
 		}
 		p := &process{opts: c.opts.node(dir).withDefaults(), temp: c.temp, locked: c.locked, cluster: m}
