@@ -61,12 +61,14 @@ func (o ClusterOptions) node(dir string) Options {
 // Validate reports every field whose value cannot work, joined.
 func (o ClusterOptions) Validate() error {
 	o = o.withDefaults()
-	err := o.node(o.Dir).Validate()
-	const nodes = "Nodes (%d) must be from 1 to 9"
-	if o.Nodes < 1 || o.Nodes > 9 {
-		err = errors.Join(fmt.Errorf(nodes, o.Nodes), err)
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
 	}
-	return err
+	check(o.Nodes >= 1 && o.Nodes <= 9, "Nodes (%d) must be from 1 to 9", o.Nodes)
+	return errors.Join(append(errs, o.node(o.Dir).Validate())...)
 }
 
 // Cluster is a Kafka of several nodes, each a process of its own that ends with this one, however that ends. Nodes are
