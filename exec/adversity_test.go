@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -396,10 +397,13 @@ func TestE4AStoreThatCannotBeMadeExactIsRebuilt(t *testing.T) {
 // damaged is an engine whose first store is damaged.
 type damaged struct {
 	*diskEngine
+	mu                         sync.Mutex // stores are opened by several goroutines at once
 	openFails, checkpointFails bool
 }
 
 func (d *damaged) OpenStore(name string) (kvstore.Store, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.openFails {
 		d.openFails = false
 		return nil, fmt.Errorf("store %q: %w", name, kvstore.ErrCorrupt)

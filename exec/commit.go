@@ -122,7 +122,7 @@ func (t *task) committed(r commitResult) error {
 	}
 	t.inflight = nil
 	t.commits++
-	t.state.committed(r.ends, t.partition)
+	t.state.committed(r.ends, t.partition, t.closedAt)
 	for _, s := range t.in.sources {
 		if offset, ok := r.offsets[s.tp]; ok && s.spec.Repartition {
 			t.app.purger.committed(s.tp, offset)

@@ -62,6 +62,8 @@ type slot struct {
 	due      bool
 	startAt  time.Time
 	setbacks int
+	// began is when task was started.
+	began time.Time
 }
 
 type event struct {
@@ -110,6 +112,13 @@ func (g *group) run(ctx context.Context) error {
 	check := g.app.cfg.Clock.NewTimer(checkInterval)
 	defer check.Stop()
 	checked := make(chan error, 1)
+	look, cancelLook := context.WithCancel(ctx)
+	looking := false
+	defer func() { // none may use the log when it has been closed (E11)
+		if cancelLook(); looking {
+			<-checked
+		}
+	}()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	g.want(0)
@@ -135,8 +144,10 @@ func (g *group) run(ctx context.Context) error {
 		case e := <-g.events:
 			err = g.take(e)
 		case <-check.C():
-			go func() { checked <- g.app.checkTopics(ctx) }()
+			looking = true
+			go func() { checked <- g.app.checkTopics(look) }()
 		case err = <-checked:
+			looking = false
 			check.Reset(checkInterval)
 		case <-timer.C:
 		}
@@ -298,7 +309,7 @@ func (g *group) giveUp() {
 // start starts a task.
 func (g *group) start(s *slot) {
 	t := newTask(g.app, s.spec.sub, s.spec.partition, g.identity)
-	s.task, s.held, s.stopping, s.due = t, true, false, false
+	s.task, s.held, s.stopping, s.due, s.began = t, true, false, false, time.Now()
 	a := g.app
 	a.mu.Lock()
 	a.mu.tasks[t] = struct{}{}
@@ -354,7 +365,7 @@ func (g *group) take(e event) error {
 	}
 	s.task, s.held, s.cut, s.late = nil, false, nil, nil
 	defer g.giveUp()
-	if t.commits > 0 {
+	if t.commits > 0 || time.Since(s.began) > setbackPeace { // a task without input commits nothing for months
 		s.setbacks = 0
 	}
 	if t.err == nil || errors.Is(t.err, ErrDrainTimeout) {

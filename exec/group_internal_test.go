@@ -38,7 +38,7 @@ func idleGroup(t *testing.T, n int) *group {
 
 // fill puts a task into a slot, as start does, that is not run.
 func (g *group) fill(s *slot) *task {
-	s.task, s.held = newTask(g.app, s.spec.sub, s.spec.partition, nil), true
+	s.task, s.held, s.began = newTask(g.app, s.spec.sub, s.spec.partition, nil), true, time.Now()
 	return s.task
 }
 
@@ -241,4 +241,18 @@ func TestBackOff(t *testing.T) {
 		last = d
 	}
 	require.Equal(t, 5*time.Second, last)
+}
+
+// What ends a task that has run for long is not in a row with what ended those before, also if it had nothing to commit.
+func TestSetbacksOfATaskThatLastedAreNotInARow(t *testing.T) {
+	g := idleGroup(t, 1)
+	s := g.slots[0]
+	for range 3 * maxSetbacks {
+		s.assigned = true
+		tk := g.fill(s)
+		s.began = time.Now().Add(-setbackPeace - time.Second)
+		tk.err = classed(commitlog.Fenced)
+		require.NoError(t, g.take(event{s, tk, over}))
+		require.Equal(t, 1, s.setbacks)
+	}
 }

@@ -193,15 +193,19 @@ func (t *task) reach(tps []commitlog.TopicPartition, committed map[commitlog.Top
 }
 
 // skipLost moves a source on if the log does not hold what it would be asked for next, or returns a
-// *LostError.
+// *LostError. In a process that was paused for long nothing need be lost: the task's next owner may have gone on from
+// there, and purged what it has processed (E12). Such a task is fenced, as its identity says.
 func (t *task) skipLost(s *source, log extent) error {
+	if log.holds(s.arrived) {
+		return nil
+	}
+	if _, err := t.identity.Current(t.ctx, commitlog.AnyGeneration); err != nil {
+		return err
+	}
 	next, lost, ok := goOn(s.arrived, log, s.spec.OnLost)
 	if !ok {
 		return &LostError{Group: t.app.plan.Name(), Topic: s.tp.Topic, Partition: s.tp.Partition, Position: s.arrived,
 			Start: log.start, End: log.end, Bootstrap: t.app.bootstrap(), Internal: s.spec.Repartition}
-	}
-	if next == s.arrived {
-		return nil
 	}
 	t.log.Warn("input is lost", "topic", s.tp.Topic, "partition", s.tp.Partition, "policy", s.spec.OnLost.String(),
 		"position", s.arrived, "goes on at", next, "lost offsets", lost, "log start", log.start, "log end", log.end)
@@ -271,7 +275,7 @@ func (t *task) read(ctx context.Context) error {
 }
 
 // readOn is for a reader that has ended: if the log has lost its position, another one goes on as the policy says. Where
-// that is to end the run, t.lost is set: what was read before is processed first.
+// that is to end the run or the task, t.lost is set: what was read before is processed first.
 func (t *task) readOn() error {
 	err := readerEnded(t.reader)
 	if !errors.Is(err, commitlog.ErrOffsetOutOfRange) {

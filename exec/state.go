@@ -241,8 +241,10 @@ func (s *state) seal(visit func(st *store, key, value []byte) error) error {
 }
 
 // committed notes that the transaction in flight has committed; ends holds the offset after
-// its last record by partition.
-func (s *state) committed(ends map[commitlog.TopicPartition]int64, partition int32) {
+// its last record by partition. It was closed at that time, when nobody else can have written to the changelogs
+// yet: a process that was paused since may find that others have.
+func (s *state) committed(ends map[commitlog.TopicPartition]int64, partition int32, at time.Time) {
+	s.synced = at
 	for _, st := range s.stores {
 		for _, e := range st.inflight {
 			e.inflight = false
@@ -261,7 +263,7 @@ func (s *state) committed(ends map[commitlog.TopicPartition]int64, partition int
 }
 
 // flush writes what is committed to the engine, with the checkpoints, in one batch (E4).
-// Nothing may be in flight: all that the changelogs have at this time is then in the engine.
+// Nothing may be in flight: all that the changelogs had when the last transaction closed is then in the engine.
 func (s *state) flush(now time.Time) error {
 	s.batch.Reset()
 	for _, st := range s.stores {
@@ -287,7 +289,6 @@ func (s *state) flush(now time.Time) error {
 	if s.batch.Len() == 0 {
 		return nil
 	}
-	s.synced = now
 	s.writeLabel(&s.batch)
 	if err := s.db.Write(&s.batch); err != nil {
 		return fmt.Errorf("write state: %w", err)

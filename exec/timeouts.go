@@ -13,8 +13,11 @@ import (
 
 const (
 	// maxSetbacks is how often in a row a task may come to nothing, fenced or aborted without
-	// a commit in between, or a Join may fail, before Run gives up. With backOff that is half a minute.
+	// a commit or setbackPeace in between, or a Join may fail, before Run gives up. With backOff that is half a minute.
 	maxSetbacks = 12
+
+	// setbackPeace is how long a task must have lasted for what ends it not to be in a row with what ended those before.
+	setbackPeace = 10 * time.Minute
 
 	// fencePeace is how long a member must have been left alone until it takes its instance id back once more.
 	fencePeace = time.Minute

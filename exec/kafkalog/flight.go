@@ -24,15 +24,26 @@ type flight struct {
 	err     error
 }
 
-// land waits for the end of a flight whose Join was given up, and hastens it if nothing is lost by that.
+// land waits for the end of a flight whose Join was given up. One that is not as far as its SyncGroup is broken off, and
+// then another has to follow it, whatever becomes of ctx: the coordinator may have counted it, and go on to a generation
+// that nobody here would hear of.
 func (m *member) land(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	f := m.flight
-	if f != nil && !f.syncing {
+	if f == nil {
+		m.mu.Unlock()
+		return nil
+	}
+	syncing := f.syncing
+	if !syncing {
 		f.cancel()
 	}
 	m.mu.Unlock()
-	if f == nil {
+	if !syncing {
+		<-f.done
 		return nil
 	}
 	select {

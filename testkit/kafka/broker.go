@@ -112,7 +112,7 @@ func newBroker(ctx context.Context, kind string, o Options) (_ *Broker, err erro
 	if kind == Real {
 		b.engine = &process{opts: o, certs: b.certs, temp: b.temp, locked: b.locked}
 	} else {
-		b.engine = &fake{opts: o, certs: b.certs}
+		b.engine = &fake{opts: o, certs: b.certs, kept: !b.temp}
 	}
 	return b, nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // minSessionTimeout is the least session timeout that brokers allow: tests that wait for a
@@ -22,6 +23,7 @@ const minSessionTimeout = 100 * time.Millisecond
 type fake struct {
 	opts  Options
 	certs *certificates
+	kept  bool // the files are for another broker to find
 
 	port    int // kept over restarts
 	cluster *kfake.Cluster
@@ -68,11 +70,27 @@ func (f *fake) start(context.Context) error {
 	if err == nil {
 		f.port, err = strconv.Atoi(port)
 	}
+	if f.kept {
+		keepLast(cluster)
+	}
 	f.cluster, f.log = cluster, log
 	if err != nil {
 		return errors.Join(err, f.stop())
 	}
 	return nil
+}
+
+// keepLast has DeleteRecords leave the last record before its offset: kfake finds a partition again that is empty as
+// one that begins at 0, and groups that had come further would seem to have lost what they read.
+func keepLast(cluster *kfake.Cluster) {
+	cluster.ControlKey(int16(kmsg.DeleteRecords), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		for _, topic := range req.(*kmsg.DeleteRecordsRequest).Topics {
+			for i := range topic.Partitions {
+				topic.Partitions[i].Offset = max(0, topic.Partitions[i].Offset-1)
+			}
+		}
+		return nil, nil, false
+	})
 }
 
 func (f *fake) stop() error {
