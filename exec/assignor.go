@@ -2,7 +2,10 @@ package exec
 
 import (
 	"cmp"
+	"fmt"
+	"hash/fnv"
 	"slices"
+	"strconv"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/topology"
@@ -11,6 +14,16 @@ import (
 // assign implements commitlog.Assignor for the tasks of the plan.
 func (a *App) assign(members []commitlog.GroupMember) (map[string][]commitlog.TopicPartition, error) {
 	return assignTasks(a.tasks, members), nil
+}
+
+// planVersion tells plans apart that have other tasks: after a change of partitions or of sub-topologies what was assigned
+// before is no longer all there is to do.
+func planVersion(tasks []taskSpec) string {
+	sum := fnv.New64a()
+	for _, t := range tasks {
+		fmt.Fprintln(sum, t.sub.Name, t.partition, t.inputs)
+	}
+	return strconv.FormatUint(sum.Sum64(), 36)
 }
 
 // assignTasks hands tasks to members. It is a pure function; the order of members does not matter.

@@ -83,7 +83,7 @@ func (t *task) closeTransaction(now time.Time) error {
 	offsets := t.in.offsets() // C3
 	result := make(chan commitResult, 1)
 	t.inflight, t.opened, t.closedAt = result, time.Time{}, now
-	ctx, producer, identity := t.ctx, t.producer, t.commitAs()
+	ctx, producer, identity := t.ctx, t.producer, t.commitAs(offsets)
 	go func() { // C4
 		ends, err := producer.Commit(ctx, offsets, identity)
 		result <- commitResult{ends, offsets, err}

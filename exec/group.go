@@ -43,43 +43,6 @@ type group struct {
 	setbacks int
 }
 
-// slot is what a task of the plan is to this process.
-type slot struct {
-	spec taskSpec
-	// assigned: it is this process's by the last assignment.
-	assigned bool
-	// claimed: the last Join said so.
-	claimed bool
-	// task is the one that has not ended, nil if there is none.
-	task *task
-	// held: task may still commit something.
-	held bool
-	// stopping: task was asked to end. If in order, cut ends it without order after a while, and late says that it has
-	// not ended.
-	stopping  bool
-	cut, late *time.Timer
-	// due: a task is to start, not before startAt; setbacks counts those in a row that came to nothing.
-	due      bool
-	startAt  time.Time
-	setbacks int
-	// began is when task was started.
-	began time.Time
-}
-
-type event struct {
-	slot *slot
-	task *task
-	kind eventKind
-}
-
-type eventKind int8
-
-const (
-	released eventKind = iota // it can commit nothing more: another process may have it
-	over                      // nothing of it is left
-	overdue                   // it was asked to end a DrainTimeout ago
-)
-
 type joined struct {
 	as  commitlog.Assignment
 	err error
@@ -91,7 +54,7 @@ var errLost = &commitlog.Error{Op: "process", Partition: -1, Class: commitlog.Fe
 // runGroup is the membership's life, from the first Join to the end of the last task.
 func (a *App) runGroup(ctx context.Context) error {
 	cfg := commitlog.MemberConfig{
-		Group: a.plan.Name(), InstanceID: a.cfg.InstanceID, ClientID: a.cfg.ClientID, Protocol: protocol,
+		Group: a.plan.Name(), InstanceID: a.cfg.InstanceID, ClientID: a.cfg.ClientID, Protocol: protocol, Version: planVersion(a.tasks),
 		Topics: a.subscription(), SessionTimeout: a.cfg.SessionTimeout, RebalanceTimeout: a.cfg.RebalanceTimeout,
 		HeartbeatInterval: a.cfg.HeartbeatInterval,
 		Assign:            a.assign,
@@ -209,6 +172,9 @@ func (g *group) apply(j joined) error {
 		if g.replace(j.err) {
 			return nil
 		}
+		if errors.Is(j.err, commitlog.ErrInstanceFenced) {
+			return fmt.Errorf("InstanceID (%q) is used by another process of group %s too: give each process one of its own: %w", g.cfg.InstanceID, g.cfg.Group, j.err)
+		}
 		if commitlog.ClassOf(j.err) != commitlog.Retriable || g.setbacks >= maxSetbacks {
 			return j.err
 		}
@@ -221,8 +187,7 @@ func (g *group) apply(j joined) error {
 	if j.as.Fresh {
 		for _, s := range g.slots {
 			if s.task != nil {
-				s.task.cancel(errLost)
-				s.stopping = true
+				g.lose(s)
 			}
 		}
 	}
@@ -267,8 +232,7 @@ func (g *group) apply(j joined) error {
 // the older may come last. Two processes that have the same id take it from each other, until one
 // meets that again within fencePeace.
 func (g *group) replace(err error) bool {
-	e, ok := errors.AsType[*commitlog.Error](err)
-	if !ok || e.Name != "FENCED_INSTANCE_ID" || !g.replaced.IsZero() && time.Since(g.replaced) < fencePeace {
+	if !errors.Is(err, commitlog.ErrInstanceFenced) || !g.replaced.IsZero() && time.Since(g.replaced) < fencePeace {
 		return false
 	}
 	member, oerr := g.app.log.OpenMember(g.app.ctx, g.cfg)
@@ -283,8 +247,7 @@ func (g *group) replace(err error) bool {
 	for _, s := range g.slots {
 		s.assigned, s.held, s.due = false, false, false // nothing of it can commit any more
 		if s.task != nil {
-			s.task.cancel(errLost)
-			s.stopping = true
+			g.lose(s)
 		}
 	}
 	g.want(0)
@@ -304,91 +267,6 @@ func (g *group) giveUp() {
 	if stale {
 		g.want(0)
 	}
-}
-
-// start starts a task.
-func (g *group) start(s *slot) {
-	t := newTask(g.app, s.spec.sub, s.spec.partition, g.identity)
-	s.task, s.held, s.stopping, s.due, s.began = t, true, false, false, time.Now()
-	a := g.app
-	a.mu.Lock()
-	a.mu.tasks[t] = struct{}{}
-	a.mu.Unlock()
-	t.released = func() { g.events <- event{s, t, released} }
-	go func() {
-		defer func() { g.events <- event{s, t, over} }() // also when a function ends the goroutine
-		t.run()
-	}()
-}
-
-// stop asks a task to end in order, within DrainTimeout.
-func (g *group) stop(s *slot) {
-	t := s.task
-	s.stopping = true
-	t.stop()
-	cfg := &g.app.cfg
-	// One after the other: in a process that was paused for long both would fire before the task has had a chance.
-	late := time.AfterFunc(time.Hour, func() { g.events <- event{s, t, overdue} })
-	late.Stop()
-	s.late = late
-	s.cut = time.AfterFunc(cutAfter(cfg), func() {
-		t.cancel(ErrDrainTimeout)
-		late.Reset(cfg.DrainTimeout - cutAfter(cfg))
-	})
-}
-
-// take notes what became of a task. An error ends the run.
-func (g *group) take(e event) error {
-	s, t := e.slot, e.task
-	if s.task != t {
-		return nil
-	}
-	switch e.kind {
-	case overdue:
-		if s.held {
-			return s.stuck()
-		}
-		g.log.Warn("a task's store takes long to close", "task", t.id) // and nobody waits for it
-		return nil
-	case released:
-		s.held = false
-		g.giveUp()
-		return nil
-	}
-	a := g.app
-	a.mu.Lock()
-	delete(a.mu.tasks, t)
-	a.mu.Unlock()
-	if s.cut != nil {
-		s.cut.Stop()
-		s.late.Stop()
-	}
-	s.task, s.held, s.cut, s.late = nil, false, nil, nil
-	defer g.giveUp()
-	if t.commits > 0 || time.Since(s.began) > setbackPeace { // a task without input commits nothing for months
-		s.setbacks = 0
-	}
-	if t.err == nil || errors.Is(t.err, ErrDrainTimeout) {
-		return nil
-	}
-	if fatal(t.err) {
-		return t.err
-	}
-	if s.setbacks++; s.setbacks > maxSetbacks {
-		return t.err
-	}
-	pause := backOff(s.setbacks)
-	g.log.Warn("task starts again", "task", t.id, "cause", t.err.Error(), "setbacks", s.setbacks)
-	s.startAt = time.Now().Add(pause)
-	switch {
-	case !s.assigned || s.due: // it is another's by now, or ours anew
-	case commitlog.ClassOf(t.err) == commitlog.Fenced:
-		s.assigned, s.claimed = false, false // giveUp would join at once
-		g.want(pause)
-	default:
-		s.due = true
-	}
-	return nil
 }
 
 // shutdown ends all tasks in order, leaves the group as soon as none of them can commit any more, and returns
@@ -446,23 +324,6 @@ func (g *group) shutdown(cause error) error {
 	return cause
 }
 
-// stuck is why a task has not ended.
-func (s *slot) stuck() error {
-	if s.held {
-		return fmt.Errorf("task %s is in a function that does not return: %w", s.task.id, ErrDrainTimeout)
-	}
-	return fmt.Errorf("task %s: its store is still being closed: %w", s.task.id, ErrDrainTimeout)
-}
-
-// end notes what became of a task while everything ends.
-func (g *group) end(e event) error {
-	err := g.take(e)
-	if err == nil && e.kind == over && errors.Is(e.task.err, ErrDrainTimeout) {
-		return e.task.err
-	}
-	return err
-}
-
 // leave ends the membership.
 func (g *group) leave() {
 	cfg := &g.app.cfg
@@ -475,15 +336,6 @@ func (g *group) leave() {
 		<-g.joined
 		g.cancelJoin = nil
 	}
-}
-
-// fatal says whether an error of a task ends the run.
-func fatal(err error) bool {
-	if _, ok := errors.AsType[*RecordError](err); ok {
-		e, ok := errors.AsType[*commitlog.Error](err)
-		return !ok || e.Class == commitlog.Fatal
-	}
-	return commitlog.ClassOf(err) == commitlog.Fatal
 }
 
 // subscription is the topics that the plan's tasks read.

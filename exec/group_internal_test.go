@@ -256,3 +256,26 @@ func TestSetbacksOfATaskThatLastedAreNotInARow(t *testing.T) {
 		require.Equal(t, 1, s.setbacks)
 	}
 }
+
+// E11: a task whose membership was lost ends the run too if a function of it does not return, but not while its store closes.
+func TestE11LostTaskThatDoesNotEnd(t *testing.T) {
+	g := idleGroup(t, 2)
+	g.app.cfg.DrainTimeout = time.Millisecond
+	for _, s := range g.slots {
+		g.fill(s)
+		g.lose(s)
+		require.Error(t, s.task.ctx.Err())
+	}
+	require.NoError(t, g.take(event{g.slots[1], g.slots[1].task, released}))
+	for range g.slots {
+		e := <-g.events
+		require.Equal(t, overdue, e.kind)
+		err := g.take(e)
+		if e.slot == g.slots[1] {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, ErrDrainTimeout)
+		require.ErrorContains(t, err, "task app-in-0 is in a function that does not return")
+	}
+}

@@ -30,6 +30,8 @@ type source struct {
 	arrived, position int64
 	// committed is the position of the last commit that was handed to the producer.
 	committed int64
+	// known says that the group has an offset of it.
+	known bool
 	// stable is the last stable offset as last heard of.
 	stable int64
 	taken  int64

@@ -17,9 +17,10 @@ import (
 //	committed offset   position               the log holds it   it does not
 //	----------------   --------------------   ----------------   ---------------------------
 //	yes                the committed offset   goes on there      as the source's policy says
-//	none, others have  the earliest record    goes on there      -
-//	none at all        the earliest record    goes on there, unless the task has state and the log has ever held
-//	                                          anything: then it is refused
+//	none, others have  the earliest record    goes on there, unless the task has state and there was an offset (see notes.go)
+//	none at all        the earliest record    goes on there, unless the task has state
+//
+// Unless means refused, if the log has ever held anything.
 //
 // The log may lose the position of a running task too, by retention or because its topic is created
 // again. The task then processes and commits what it has read, and goes by the same table.
@@ -54,25 +55,21 @@ func (e *LostError) Error() string {
 	if !e.Internal {
 		text += "give the source ops.OnLost(ops.FromEarliest), or "
 	}
-	bootstrap := e.Bootstrap
-	if bootstrap == "" {
-		bootstrap = "BROKERS"
-	}
-	return text + fmt.Sprintf("stop all instances and run kafka-consumer-groups.sh --bootstrap-server %s --group %s --topic %s:%d --reset-offsets %s --execute",
-		bootstrap, e.Group, e.Topic, e.Partition, to)
+	return text + fmt.Sprintf("stop all instances and run %s --reset-offsets %s --execute",
+		groupTool(e.Bootstrap, e.Group, []commitlog.TopicPartition{{Topic: e.Topic, Partition: e.Partition}}), to)
 }
 
 // Unwrap returns commitlog.ErrOffsetOutOfRange.
 func (e *LostError) Unwrap() error { return commitlog.ErrOffsetOutOfRange }
 
-// ForgottenError says that a group has no committed offset for any input of a task whose state is not empty: to
+// ForgottenError says that a group has no committed offset for input of a task whose state has seen it: to
 // process the input from its beginning would count it into that state a second time.
 type ForgottenError struct {
 	Group, Task string
 	// Store is one that has keys, Changelogs are the topics of all state of the plan.
 	Store      string
 	Changelogs []string
-	// Inputs are the task's input partitions.
+	// Inputs are those of the task's input partitions that have no offset.
 	Inputs []commitlog.TopicPartition
 	// Bootstrap is the cluster's address for the commands in the text; "BROKERS" if empty.
 	Bootstrap string
@@ -80,22 +77,15 @@ type ForgottenError struct {
 
 // Error says what was found and what can be done about it.
 func (e *ForgottenError) Error() string {
-	inputs := ""
-	for i, tp := range e.Inputs {
-		if i > 0 {
-			inputs += " --topic "
-		}
-		inputs += fmt.Sprintf("%s:%d", tp.Topic, tp.Partition)
+	var inputs []string
+	for _, tp := range e.Inputs {
+		inputs = append(inputs, fmt.Sprintf("%s/%d", tp.Topic, tp.Partition))
 	}
-	bootstrap := e.Bootstrap
-	if bootstrap == "" {
-		bootstrap = "BROKERS"
-	}
-	return fmt.Sprintf("task %s: group %s has no committed offset for its input, but store %s holds keys: from its beginning the input would be processed into them again. "+
-		"Were the offsets deleted, or did they expire (offsets.retention.minutes)? Stop all instances, then either set them to where the group was, with "+
-		"kafka-consumer-groups.sh --bootstrap-server %s --group %s --topic %s --reset-offsets --to-offset N --execute (--to-earliest if the state has seen nothing of this input); "+
+	return fmt.Sprintf("task %s: group %s has no committed offset for its input %s, but store %s holds keys: from its beginning the input would be processed into them again. "+
+		"Were the offsets deleted, with the topic or without, or did they expire (offsets.retention.minutes)? Stop all instances, then either set them to where the group was, with "+
+		"%s --reset-offsets --to-offset N --execute (--to-earliest if the state has seen nothing of this input); "+
 		"or begin anew, by deleting the group and the topics of the plan's state (%s)",
-		e.Task, e.Group, e.Store, bootstrap, e.Group, inputs, strings.Join(e.Changelogs, ", "))
+		e.Task, e.Group, strings.Join(inputs, ", "), e.Store, groupTool(e.Bootstrap, e.Group, e.Inputs), strings.Join(e.Changelogs, ", "))
 }
 
 // extent is what a log holds of a partition: the offsets from start up to end.
@@ -151,16 +141,26 @@ func (t *task) locate() error {
 	for _, spec := range t.sub.SourceSpecs() {
 		specs[spec.Topic] = spec
 	}
+	t.first = len(committed) == 0
+	var was note
+	if !t.first && len(committed) < len(tps) && len(t.sub.Stores) > 0 {
+		if was, err = t.readNotes(); err != nil {
+			return err
+		}
+	}
 	for _, tp := range tps {
 		at, ok := committed[tp]
 		if !ok {
 			at = log[tp].start
+			if log[tp].end > 0 && (t.first || was.inputs[hashName(tp.Topic)]) {
+				t.forgotten = append(t.forgotten, tp)
+			}
 		}
 		if ok && at > log[tp].start && specs[tp.Topic].Repartition { // what the one before has not purged
 			t.app.purger.committed(tp, at)
 		}
-		t.forgotten = t.forgotten || len(committed) == 0 && log[tp].end > 0
 		s := newSource(tp, specs[tp.Topic], at)
+		s.known = ok
 		if err := t.skipLost(s, log[tp]); err != nil {
 			return err
 		}
@@ -216,7 +216,7 @@ func (t *task) skipLost(s *source, log extent) error {
 
 // remember refuses to process input from its beginning into state that has seen it.
 func (t *task) remember() error {
-	if !t.forgotten || t.state == nil {
+	if len(t.forgotten) == 0 {
 		return nil
 	}
 	for _, st := range t.state.stores {
@@ -230,7 +230,7 @@ func (t *task) remember() error {
 				changelogs = append(changelogs, spec.Changelog)
 			}
 			return &ForgottenError{Group: t.app.plan.Name(), Task: t.id, Store: st.spec.Name, Changelogs: changelogs,
-				Inputs: t.app.inputs(t.sub, t.partition), Bootstrap: t.app.bootstrap()}
+				Inputs: t.forgotten, Bootstrap: t.app.bootstrap()}
 		}
 	}
 	return nil

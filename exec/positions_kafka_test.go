@@ -172,6 +172,71 @@ func TestE7ForgottenOffsetsOnKafka(t *testing.T) {
 	})
 }
 
+// One topic of several that was deleted and created again.
+func TestE7OneForgottenOffsetOfSeveralOnKafka(t *testing.T) {
+	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
+		r := newRig(t, b, 1)
+		more := r.app + "-more"
+		require.NoError(t, r.c.CreateTopic(t.Context(), more, 1, nil))
+		text := codec.String
+		bld := topology.New(r.app)
+		plan, err := bld.From(ops.Source(ops.NewTopic(r.in, text, text))).Merge(bld.From(ops.Source(ops.NewTopic(more, text, text)))).
+			Aggregate(ops.NewState("n", text, text), func(_, v, state string) string { return state + v }).
+			To(ops.Sink(ops.NewTopic(r.out, text, text))).Build()
+		require.NoError(t, err)
+		put := func(topic, value string) {
+			require.NoError(t, r.c.ProduceTo(t.Context(), kafka.Record{Topic: topic, Key: []byte("k"), Value: []byte(value)}))
+		}
+		i := launch(t, b, plan)
+		put(r.in, "1")
+		r.settle(i)
+		put(more, "2")
+		require.Eventually(t, func() bool { return len(r.read(r.out)) == 2 }, 30*time.Second, 10*time.Millisecond)
+		i.drain()
+		require.NoError(t, r.c.DeleteTopics(t.Context(), more))
+		require.Eventually(t, func() bool { return r.c.CreateTopic(t.Context(), more, 1, nil) == nil }, 30*time.Second, 10*time.Millisecond)
+		put(more, "3")
+		require.Eventually(t, func() bool {
+			have, err := r.c.CommittedOffsets(t.Context(), r.app)
+			require.NoError(t, err)
+			_, has := have[part(more, 0)]
+			return !has
+		}, 30*time.Second, 10*time.Millisecond, "Kafka forgets the offsets of topics that are deleted")
+		err = <-launch(t, b, plan).end
+		var fe *exec.ForgottenError
+		require.ErrorAs(t, err, &fe)
+		require.ErrorContains(t, err, "its input "+more+"/0, but store n holds keys")
+		require.NoError(t, r.c.SetOffsets(t.Context(), r.app, kafka.Offsets{part(more, 0): 0}))
+		i = launch(t, b, plan)
+		require.Eventually(t, func() bool { return len(r.read(r.out)) == 3 }, 30*time.Second, 10*time.Millisecond)
+		i.drain()
+		require.Equal(t, []string{"k=1", "k=12", "k=123"}, pairs(r.read(r.out)))
+	})
+}
+
+// E8: a static member that comes back to more partitions than the group was assigned gets them all, though a group gives a
+// static member that comes back what it had (KIP-345). Partitions are told by their metadata, not by the group.
+func TestVA04PartitionsThatComeWhileAStaticMemberIsAway(t *testing.T) {
+	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
+		r := newRig(t, b, 2)
+		text := codec.String
+		plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, text, text))).To(ops.Sink(ops.NewTopic(r.out, text, text))).Build()
+		require.NoError(t, err)
+		static := func(c *exec.Config) { c.InstanceID, c.SessionTimeout = "i", 30*time.Second }
+		r.put("k", "1", "l", "2")
+		first := launch(t, b, plan, static)
+		r.settle(first)
+		first.drain()
+		require.NoError(t, r.c.AddPartitions(t.Context(), r.in, 3))
+		require.NoError(t, r.c.ProduceTo(t.Context(), kafka.Record{Topic: r.in, Partition: 2, Key: []byte("m"), Value: []byte("3")}))
+		second := launch(t, b, plan, static)
+		second.await("all tasks", func() bool { return second.app.Stats().Tasks == 3 })
+		r.settle(second)
+		require.Len(t, r.read(r.out), 3)
+		second.drain()
+	})
+}
+
 // Partitions that come while a plan runs end the run with what to do (VA-04, pain 22).
 func TestVA04PartitionsThatComeOnKafka(t *testing.T) {
 	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {

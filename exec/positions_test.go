@@ -301,7 +301,7 @@ func TestE7ForgottenOffsetsBesideStateAreRefused(t *testing.T) {
 				require.Equal(t, "app", fe.Group)
 				require.Equal(t, "n", fe.Store)
 				p := fe.Inputs[0].Partition
-				require.Contains(t, err.Error(), fmt.Sprintf("wicker: app: task app-in-%d: group app has no committed offset for its input, but store n holds keys", p))
+				require.Contains(t, err.Error(), fmt.Sprintf("wicker: app: task app-in-%d: group app has no committed offset for its input in/%d, but store n holds keys", p, p))
 				require.Contains(t, err.Error(), fmt.Sprintf("kafka-consumer-groups.sh --bootstrap-server BROKERS --group app --topic in:%d --reset-offsets --to-offset N --execute", p))
 				require.Contains(t, err.Error(), "by deleting the group and the topics of the plan's state (app-n-changelog)")
 			}
@@ -383,6 +383,33 @@ func TestE7ForgottenOffsetsBesideStateAreRefused(t *testing.T) {
 			b.log.SetCommitted("app", map[commitlog.TopicPartition]int64{{Topic: "new"}: -1})
 			var fe *exec.ForgottenError
 			require.ErrorAs(t, <-b.run(plan, memlog.Faults{}).end, &fe)
+		})
+	})
+	t.Run("one of several", func(t *testing.T) {
+		onBench(t, 1, func(t *testing.T, b *bench) {
+			b.create("more", 1, nil)
+			more := func(value string) {
+				_, err := b.log.Append(t.Context(), "more", 0, []commitlog.Record{{Timestamp: 2, Key: []byte("k"), Value: []byte(value)}})
+				require.NoError(t, err)
+			}
+			bld := topology.New("app")
+			plan, err := bld.From(ops.Source(benchIn)).Merge(bld.From(ops.Source(ops.NewTopic("more", codec.String, codec.String)))).
+				Aggregate(benchSum, func(_, v, state string) string { return state + v }).To(ops.Sink(benchOut)).Build()
+			require.NoError(t, err)
+			b.put(0, "k", "1")
+			s := b.run(plan, memlog.Faults{}).idle()
+			more("2") // committed later than what it is missed by
+			s.idle().drain()
+			b.log.SetCommitted("app", map[commitlog.TopicPartition]int64{{Topic: "more"}: -1})
+			err = <-b.run(plan, memlog.Faults{}).end
+			var fe *exec.ForgottenError
+			require.ErrorAs(t, err, &fe)
+			require.Equal(t, []commitlog.TopicPartition{{Topic: "more"}}, fe.Inputs)
+			require.ErrorContains(t, err, "no committed offset for its input more/0, but store n holds keys")
+			b.log.SetCommitted("app", map[commitlog.TopicPartition]int64{{Topic: "more"}: 1})
+			more("3")
+			b.run(plan, memlog.Faults{}).idle().drain()
+			require.Equal(t, []string{"k=1", "k=12", "k=123"}, b.texts("out", 0))
 		})
 	})
 	t.Run("another store of the name's beginning", func(t *testing.T) {

@@ -11,11 +11,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/wickerwork/wicker/codec"
 	"github.com/wickerwork/wicker/exec"
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/exec/kafkalog"
 	"github.com/wickerwork/wicker/kvstore/rocksdb"
+	"github.com/wickerwork/wicker/ops"
 	"github.com/wickerwork/wicker/testkit/kafka"
+	"github.com/wickerwork/wicker/topology"
 )
 
 // admin sends requests that kafka.Client has no method for.
@@ -215,6 +218,30 @@ func TestADeletedChangelogIsRefusedUntilOffsetsAreSet(t *testing.T) {
 		r.settle(last)
 		last.drain()
 		require.Equal(t, map[string][]string{"k": {"1", "2", "1"}}, r.byKey())
+	})
+}
+
+// Behind a repartition topic nobody is sent to the input that was purged: it would begin with nothing (E12).
+func TestADeletedChangelogBehindARepartitionTopicIsNotBuiltFromIt(t *testing.T) {
+	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
+		r := newRig(t, b, 1)
+		text := codec.String
+		plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, text, text))).
+			Rekey("by-value", func(_, v string) string { return v }).
+			Aggregate(ops.NewState("n", text, decimal), func(_, _ string, n int) int { return n + 1 }).
+			To(ops.Sink(ops.NewTopic(r.out, text, codec.JSON[int]()))).Build()
+		require.NoError(t, err)
+		r.put("k", "v", "k", "v")
+		first := launch(t, b, plan)
+		r.settle(first)
+		first.drain()
+		require.NoError(t, r.c.DeleteTopics(t.Context(), r.changelog("n")))
+		err = <-launch(t, b, plan).end
+		var de *exec.DeletedError
+		require.ErrorAs(t, err, &de)
+		require.True(t, de.Internal)
+		require.ErrorContains(t, err, "--topic "+r.app+"-by-value-repartition:0 --reset-offsets --to-current --execute")
+		require.NotContains(t, err.Error(), "--to-earliest")
 	})
 }
 

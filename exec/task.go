@@ -93,8 +93,10 @@ type task struct {
 	heldBytes int
 	// sealing says that the open transaction is being closed.
 	sealing bool
-	// forgotten says that no input has a committed offset though there was some, lost why reading has ended, see positions.go.
-	forgotten bool
+	// first says that no input has a committed offset, forgotten are those that had, or that have held anything; lost is
+	// why reading has ended, see positions.go.
+	first     bool
+	forgotten []commitlog.TopicPartition
 	lost      error
 
 	published                  published

@@ -116,14 +116,10 @@ func (c *Config) timeProblems() []error {
 
 // explainTimes names the field behind an error with which brokers refuse a time that they have bounds for.
 func (c *Config) explainTimes(err error) error {
-	e, ok := errors.AsType[*commitlog.Error](err)
-	if !ok {
-		return err
-	}
-	switch e.Name {
-	case "INVALID_TRANSACTION_TIMEOUT":
+	switch {
+	case errors.Is(err, commitlog.ErrTransactionTimeoutRefused):
 		return fmt.Errorf("TransactionTimeout (%v) must be <= the brokers' transaction.max.timeout.ms (15m0s by default): %w", c.TransactionTimeout, err)
-	case "INVALID_SESSION_TIMEOUT":
+	case errors.Is(err, commitlog.ErrSessionTimeoutRefused):
 		return fmt.Errorf("SessionTimeout (%v) must be from the brokers' group.min.session.timeout.ms to group.max.session.timeout.ms (6s and 30m0s by default): %w", c.SessionTimeout, err)
 	}
 	return err

@@ -53,6 +53,22 @@ var (
 	ErrClosed = errors.New("closed")
 )
 
+// Sentinels that an Error is by the code that the broker sent.
+var (
+	// ErrInstanceFenced: another member has joined with the same instance id.
+	ErrInstanceFenced = errors.New("another member has the instance id")
+	// ErrSessionTimeoutRefused: the brokers' settings allow no such session timeout.
+	ErrSessionTimeoutRefused = errors.New("session timeout refused")
+	// ErrTransactionTimeoutRefused: the brokers' settings allow no such transaction timeout.
+	ErrTransactionTimeoutRefused = errors.New("transaction timeout refused")
+)
+
+var codeSentinels = map[int16]error{
+	26: ErrSessionTimeoutRefused,
+	50: ErrTransactionTimeoutRefused,
+	82: ErrInstanceFenced,
+}
+
 // TimedOut returns an error that wraps ErrTransactionTimeout and tells how long the transaction was open.
 func TimedOut(open, timeout time.Duration) error {
 	return fmt.Errorf("%w: open for %v, longer than the transaction timeout of %v", ErrTransactionTimeout, seconds(open), seconds(timeout))
@@ -123,6 +139,12 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, ": %v", e.Err)
 	}
 	return b.String()
+}
+
+// Is says whether target is the sentinel of e's code.
+func (e *Error) Is(target error) bool {
+	sentinel, ok := codeSentinels[e.Code]
+	return ok && sentinel == target
 }
 
 // Unwrap returns the cause.

@@ -207,6 +207,10 @@ type MemberConfig struct {
 	ClientID   string
 	// Protocol is the assignor's name, which all members of a group must share.
 	Protocol string
+	// Version, if not empty, tells apart assignors of one Protocol that have other things to assign. A group can have
+	// members of several versions. While all are of one, a static member that comes back with it gets its old assignment
+	// (KIP-345), and one that comes back with another makes the group rebalance.
+	Version string
 	// Topics are subscribed to, in the standard consumer format.
 	Topics []string
 	// SessionTimeout is how long the broker waits for a heartbeat, RebalanceTimeout how long

@@ -3,7 +3,6 @@ package kafkalog
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"slices"
 
 	"github.com/segmentio/kafka-go/protocol"
@@ -112,11 +111,5 @@ func readDeleteRecords(op string, body []byte) (map[commitlog.TopicPartition]boo
 		r.tags()
 	}
 	r.tags()
-	if err := r.err(); err != nil {
-		return nil, &commitlog.Error{Op: op, Partition: -1, Class: commitlog.Retriable, Err: fmt.Errorf("decoding: %w", err)}
-	}
-	if failed != nil {
-		return done, failed
-	}
-	return done, nil
+	return done, r.outcome(op, failed)
 }

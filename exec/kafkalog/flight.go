@@ -86,7 +86,7 @@ func (m *member) fly(ctx context.Context, f *flight, op, id string, who *identit
 	if f.who, err = m.joined(f, who); err != nil {
 		return nil, err
 	}
-	req := &syncRequest{group: m.cfg.Group, generation: f.joined.generation, memberID: f.joined.memberID, instanceID: m.cfg.InstanceID, protocol: m.cfg.Protocol}
+	req := &syncRequest{group: m.cfg.Group, generation: f.joined.generation, memberID: f.joined.memberID, instanceID: m.cfg.InstanceID, protocol: f.joined.protocol}
 	if f.joined.leader == f.joined.memberID {
 		if req.assignments, err = m.assign(f.joined.members); err != nil {
 			return nil, err
@@ -163,7 +163,7 @@ func (m *member) joinGroup(ctx context.Context, id string, subscription []byte, 
 	err = m.ask(ctx, m.joins, protocol.JoinGroup, timeout, func(b []byte, clientID string) []byte {
 		return appendJoin(b, clientID, &joinRequest{group: m.cfg.Group, memberID: id, instanceID: m.cfg.InstanceID,
 			sessionMS: int32(m.cfg.SessionTimeout.Milliseconds()), rebalanceMS: int32(m.cfg.RebalanceTimeout.Milliseconds()),
-			protocol: m.cfg.Protocol, subscription: subscription})
+			protocols: m.protocols(), subscription: subscription})
 	}, func(body []byte) (err error) {
 		joined, err = readJoin(body)
 		return err
@@ -218,4 +218,14 @@ func (m *member) nameIt(n *naming, op string) {
 	}
 	n.err = err
 	close(n.done)
+}
+
+// protocols are the names under which the member offers its assignor: one that only members of its version have, and
+// one that all have. A group agrees on the first if all are of one version. It rebalances when a static
+// member comes back with which it would agree on another one.
+func (m *member) protocols() []string {
+	if m.cfg.Version == "" {
+		return []string{m.cfg.Protocol}
+	}
+	return []string{m.cfg.Protocol + "-" + m.cfg.Version, m.cfg.Protocol}
 }

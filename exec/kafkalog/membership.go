@@ -17,7 +17,7 @@ import (
 type joinRequest struct {
 	group, memberID, instanceID string
 	sessionMS, rebalanceMS      int32
-	protocol                    string
+	protocols                   []string // the one that is preferred first
 	subscription                []byte
 }
 
@@ -31,10 +31,13 @@ func appendJoin(b []byte, clientID string, j *joinRequest) []byte {
 	b = appendCompactString(b, j.memberID)
 	b = appendCompactNullString(b, j.instanceID)
 	b = appendCompactString(b, groupProtocolType)
-	b = append(b, 2) // one protocol
-	b = appendCompactString(b, j.protocol)
-	b = appendCompactBytes(b, j.subscription)
-	b = append(b, 0, 0)
+	b = append(b, byte(len(j.protocols)+1))
+	for _, p := range j.protocols {
+		b = appendCompactString(b, p)
+		b = appendCompactBytes(b, j.subscription)
+		b = append(b, 0)
+	}
+	b = append(b, 0)
 	finish(b, len(b))
 	return b
 }
@@ -43,6 +46,7 @@ func appendJoin(b []byte, clientID string, j *joinRequest) []byte {
 type joinResponse struct {
 	code             int16
 	generation       int32
+	protocol         string // the one that the group has agreed on
 	leader, memberID string
 	members          []commitlog.GroupMember
 }
@@ -56,7 +60,7 @@ func readJoin(body []byte) (joinResponse, error) {
 	j.code = r.int16()
 	j.generation = r.int32()
 	r.compactString() // protocol type
-	r.compactString() // protocol name
+	j.protocol = string(r.compactString())
 	j.leader = string(r.compactString())
 	j.memberID = string(r.compactString())
 	for range r.compactArray(4) {

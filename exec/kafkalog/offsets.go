@@ -3,7 +3,6 @@ package kafkalog
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
@@ -180,8 +179,8 @@ func readOffsetFetch(op string, body []byte) (map[commitlog.TopicPartition]int64
 		r.tags()
 	}
 	code := r.int16()
-	if err := r.err(); err != nil {
-		return nil, nil, &commitlog.Error{Op: op, Partition: -1, Class: commitlog.Retriable, Err: fmt.Errorf("decoding: %w", err)}
+	if err := r.outcome(op, nil); err != nil {
+		return nil, nil, err
 	}
 	if code == codeGroupNotFound {
 		return offsets, notes, nil // a group that nobody has committed for yet

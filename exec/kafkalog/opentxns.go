@@ -3,7 +3,6 @@ package kafkalog
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"sync"
 	"time"
 
@@ -184,13 +183,7 @@ func readDescribeProducers(op string, body []byte) (map[commitlog.TopicPartition
 		r.tags()
 	}
 	r.tags()
-	if err := r.err(); err != nil {
-		return nil, &commitlog.Error{Op: op, Partition: -1, Class: commitlog.Retriable, Err: fmt.Errorf("decoding: %w", err)}
-	}
-	if failed != nil {
-		return all, failed
-	}
-	return all, nil
+	return all, r.outcome(op, failed)
 }
 
 // appendListTransactions encodes ListTransactions v0, which kafka-go lacks.

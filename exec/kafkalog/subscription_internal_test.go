@@ -80,7 +80,7 @@ func TestMembershipMessages(t *testing.T) {
 		join := kmsg.NewPtrJoinGroupRequest()
 		join.SetVersion(7)
 		require.NoError(t, join.ReadFrom(body(appendJoin(nil, "me", &joinRequest{group: "g", memberID: "m", instanceID: instance, sessionMS: 10, rebalanceMS: 20,
-			protocol: "p", subscription: subscription}))))
+			protocols: []string{"p"}, subscription: subscription}))))
 		require.Equal(t, []any{"g", "m", int32(10), int32(20), "consumer", static, "p", subscription},
 			[]any{join.Group, join.MemberID, join.SessionTimeoutMillis, join.RebalanceTimeoutMillis, join.ProtocolType, join.InstanceID, join.Protocols[0].Name, join.Protocols[0].Metadata})
 		sync := kmsg.NewPtrSyncGroupRequest()

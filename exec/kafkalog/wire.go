@@ -3,8 +3,11 @@ package kafkalog
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 
 	"github.com/segmentio/kafka-go/protocol"
+
+	"github.com/wickerwork/wicker/exec/commitlog"
 )
 
 // errShort is an answer that ends before its fields do, or has a length that cannot be.
@@ -57,6 +60,17 @@ type wireReader struct {
 func (r *wireReader) err() error {
 	if r.bad {
 		return errShort
+	}
+	return nil
+}
+
+// outcome returns why an answer of op is not all that was asked for: it cannot be read, or says so itself.
+func (r *wireReader) outcome(op string, failed *commitlog.Error) error {
+	if err := r.err(); err != nil {
+		return &commitlog.Error{Op: op, Partition: -1, Class: commitlog.Retriable, Err: fmt.Errorf("decoding: %w", err)}
+	}
+	if failed != nil {
+		return failed
 	}
 	return nil
 }

@@ -219,7 +219,7 @@ func (g *group) replace(old, ms *membership) bool {
 	old.client.fenced = true
 	old.client.signal()
 	g.fire()
-	return g.phase == stable && ms.generation == g.generation
+	return g.phase == stable && ms.generation == g.generation && ms.client.cfg.Version == old.client.cfg.Version
 }
 
 // lead assigns partitions as the group's leader, without the lock.

@@ -23,6 +23,7 @@ var groupCases = []testCase{
 	{"AssignorFails", assignorFails},
 	{"MoreMembersThanPartitions", moreMembersThanPartitions},
 	{"StaticMemberReturns", staticMemberReturns},
+	{"StaticMemberOfAnotherVersion", staticMemberOfAnotherVersion},
 	{"StaticMemberTwice", staticMemberTwice},
 	{"JoinCancelled", joinCancelled},
 	{"SilentOwnerStays", silentOwnerStays},
@@ -290,6 +291,33 @@ func staticMemberReturns(e *env) {
 	tp := back.Partitions[0]
 	_, err := e.producer(e.name("p")).Commit(e.ctx, map[commitlog.TopicPartition]int64{tp: 1}, back.GroupMetadata)
 	require.NoError(e, err)
+}
+
+// A static member that comes back with another version of the assignor is not given what its old one assigned.
+func staticMemberOfAnotherVersion(e *env) {
+	topic := e.topic(2)
+	group := e.name("group")
+	versioned := func(version string) *groupMember {
+		return e.memberWith(e.Log, commitlog.MemberConfig{Group: group, InstanceID: "instance", Version: version, Topics: []string{topic}, SessionTimeout: 30 * time.Second})
+	}
+	assigned := func(m *groupMember) int {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return len(m.seen)
+	}
+	generation := int32(-1)
+	for i, c := range []struct {
+		version string
+		assigns int
+	}{{"1", 1}, {"1", 0}, {"2", 1}, {"2", 0}, {"", 1}, {"1", 1}} {
+		m := versioned(c.version)
+		a := m.mustJoin(nil, nil)
+		require.Equal(e, c.assigns, assigned(m), "join %d", i)
+		require.Equal(e, c.assigns == 1, a.Generation > generation, "join %d", i)
+		e.together(partitions(topic, 2), a)
+		generation = a.Generation
+		require.NoError(e, m.Close(e.ctx, false))
+	}
 }
 
 // Of two members with one instance id the later one has the place, the earlier commits nothing.

@@ -36,6 +36,7 @@ type hooks struct {
 	ends     func(*commitlog.Isolation)
 	join     func(*commitlog.Assignment, int)
 	leave    func(leave bool) bool
+	member   func(*commitlog.MemberConfig)
 }
 
 var unique atomic.Int64
@@ -131,6 +132,8 @@ func mutants() []mutant {
 				}
 				return p.Commit(ctx, offsets, group)
 			}}},
+		{"forgetsTheVersion", "Groups/StaticMemberOfAnotherVersion", hooks{
+			member: func(cfg *commitlog.MemberConfig) { cfg.Version = "" }}},
 		{"leavesSilently", "Groups/LeaveRebalances", hooks{
 			leave: func(bool) bool { return false }}},
 		{"createsWhatIsAskedFor", "Topics/MissingAreAbsent", hooks{
@@ -301,6 +304,9 @@ func (l *brokenLog) OpenReader(ctx context.Context, cfg commitlog.ReaderConfig) 
 }
 
 func (l *brokenLog) OpenMember(ctx context.Context, cfg commitlog.MemberConfig) (commitlog.Member, error) {
+	if l.member != nil {
+		l.member(&cfg)
+	}
 	m, err := l.Log.OpenMember(ctx, cfg)
 	return &brokenMember{m, l.Log, l.hooks}, err
 }
