@@ -66,6 +66,12 @@ func (t *task) batch() (n int, err error) {
 		r := &s.head
 		m.Topic, m.Partition, m.Offset = s.tp.Topic, s.tp.Partition, r.Offset
 		m.Timestamp, m.Headers, m.HeaderCount = r.Timestamp, r.Headers, r.HeaderCount
+		if s.placement != nil {
+			if err := s.placement.check(r.Key); err != nil {
+				m.At = s.spec.At
+				return n, t.recordError(err)
+			}
+		}
 		if err := s.emit(r.Key, r.Value); err != nil {
 			return n, t.recordError(err)
 		}

@@ -58,7 +58,7 @@ func runChild(text string) int {
 		fmt.Println("holding")
 		_, _ = stdin.ReadString('\n')
 	}
-	plan, err := topology.New(spec.App).From(ops.Source(ops.NewTopic(spec.In, codec.String, codec.String))).
+	plan, err := topology.New(spec.App).From(ops.Source(ops.NewTopic(spec.In, codec.String, codec.String), anywhere)).
 		Aggregate(ops.NewState("n", codec.String, decimal), func(_, v string, n int) int {
 			if v == "hold" && spec.Hold == "function" {
 				hold()

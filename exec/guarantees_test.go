@@ -31,7 +31,7 @@ func TestE2OutputsKeepTheInputsOrder(t *testing.T) {
 			delay[i] = time.Duration(r.IntN(50)) * time.Millisecond
 		}
 		builder := topology.New("app")
-		plan, err := builder.From(ops.Source(ops.NewTopic("in", text, text))).
+		plan, err := builder.From(ops.Source(ops.NewTopic("in", text, text), anywhere)).
 			Memo(ops.Memo("m", text, func(_ context.Context, k string) (string, error) {
 				n, err := strconv.Atoi(k)
 				time.Sleep(delay[n])

@@ -19,6 +19,8 @@ type source struct {
 	tp   commitlog.TopicPartition
 	spec topology.SourceSpec
 	emit ops.Emit[[]byte, []byte]
+	// placement checks the keys, nil if where they lie does not matter.
+	placement *placement
 	// queue are the chunks behind the one that cur walks.
 	queue []commitlog.Chunk
 	chunk commitlog.Chunk

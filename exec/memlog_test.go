@@ -48,6 +48,9 @@ var (
 	benchSum = ops.NewState("n", codec.String, codec.String)
 )
 
+// anywhere is for sources of tests that choose partitions themselves.
+var anywhere = ops.OnMisplaced(ops.CountMisplaced)
+
 const benchLog = "app-n-changelog"
 
 func (b *bench) create(topic string, partitions int, config map[string]string) {
@@ -58,7 +61,7 @@ func (b *bench) create(topic string, partitions int, config map[string]string) {
 // mapping is a plan that passes values through f.
 func (b *bench) mapping(f func(string) string) *topology.Plan {
 	b.t.Helper()
-	plan, err := topology.New("app").From(ops.Source(benchIn)).MapValues(f, ops.Name("f")).To(ops.Sink(benchOut)).Build()
+	plan, err := topology.New("app").From(ops.Source(benchIn, anywhere)).MapValues(f, ops.Name("f")).To(ops.Sink(benchOut)).Build()
 	require.NoError(b.t, err)
 	return plan
 }
@@ -66,7 +69,7 @@ func (b *bench) mapping(f func(string) string) *topology.Plan {
 // joining is a plan that keeps all values of a key.
 func (b *bench) joining() *topology.Plan {
 	b.t.Helper()
-	plan, err := topology.New("app").From(ops.Source(benchIn)).
+	plan, err := topology.New("app").From(ops.Source(benchIn, anywhere)).
 		Aggregate(benchSum, func(_, v, state string) string { return state + v }).To(ops.Sink(benchOut)).Build()
 	require.NoError(b.t, err)
 	return plan

@@ -51,7 +51,7 @@ func (t *output) Write(m *ops.Meta, key, value []byte) error {
 	p := t.next
 	if key != nil {
 		if p = 0; n > 1 {
-			p = commitlog.Partition(key, n)
+			p = ops.Murmur2.Partition(key, n)
 		}
 	}
 	return t.write(p, m.Timestamp, key, value, m.Headers, m.HeaderCount)

@@ -29,7 +29,7 @@ const benchRepartition = "app-by-value-repartition"
 // rekeyed is a plan that counts values.
 func (b *bench) rekeyed() *topology.Plan {
 	b.t.Helper()
-	plan, err := topology.New("app").From(ops.Source(benchIn)).
+	plan, err := topology.New("app").From(ops.Source(benchIn, anywhere)).
 		Rekey("by-value", func(_, v string) string { return v }).
 		Aggregate(ops.NewState("counts", codec.String, codec.Int64), func(_, _ string, n int64) int64 { return n + 1 }).
 		To(ops.Sink(ops.NewTopic("out", codec.String, codec.JSON[int64]()))).Build()

@@ -226,7 +226,7 @@ func TestADeletedChangelogBehindARepartitionTopicIsNotBuiltFromIt(t *testing.T) 
 	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
 		r := newRig(t, b, 1)
 		text := codec.String
-		plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, text, text))).
+		plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, text, text), anywhere)).
 			Rekey("by-value", func(_, v string) string { return v }).
 			Aggregate(ops.NewState("n", text, decimal), func(_, _ string, n int) int { return n + 1 }).
 			To(ops.Sink(ops.NewTopic(r.out, text, codec.JSON[int]()))).Build()

@@ -261,7 +261,7 @@ func (s *simulation) push(n int) {
 		}
 		s.ids++
 		rec := simRecord{key: fmt.Sprint("k", s.r.IntN(8)), id: s.ids, user: s.r.IntN(simUsers)}
-		p := commitlog.Partition([]byte(rec.key), simPartitions)
+		p := ops.Murmur2.Partition([]byte(rec.key), simPartitions)
 		s.pushed[p] = append(s.pushed[p], rec)
 		_, err := s.log.Append(s.t.Context(), "in", p, []commitlog.Record{{Timestamp: time.Now().UnixMilli(),
 			Key: []byte(rec.key), Value: []byte(fmt.Sprint(rec.id, " ", rec.user))}})
@@ -485,7 +485,7 @@ func (s *simulation) wantStores() map[string]string {
 }
 
 func storeKey(store, key string) string {
-	return fmt.Sprint(store, "/", commitlog.Partition([]byte(key), simPartitions), "/", key)
+	return fmt.Sprint(store, "/", ops.Murmur2.Partition([]byte(key), simPartitions), "/", key)
 }
 
 func (s *simulation) changelogs() map[string]string {

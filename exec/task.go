@@ -205,7 +205,7 @@ func (t *task) start() error {
 		return err
 	}
 	for _, s := range t.in.sources {
-		s.emit = emits[s.tp.Topic]
+		s.emit, s.placement = emits[s.tp.Topic], t.placementOf(s.spec)
 	}
 	return t.read(t.starting)
 }

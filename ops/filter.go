@@ -73,4 +73,6 @@ const (
 	// CountLost counts, at a source, the offsets that were gone before they were read (see OnLost). Not each need
 	// have been a record: markers and aborted records have offsets too.
 	CountLost = "lost"
+	// CountMisplacedKeys counts, at a source, records that did not lie in the partition of their keys (see OnMisplaced).
+	CountMisplacedKeys = "misplaced"
 )

@@ -20,6 +20,9 @@ type Options struct {
 	Concurrency int
 	// OnLost is what a source does when input is lost.
 	OnLost LostPolicy
+	// Partitioner is by which rule a source's records lie in their partitions, OnMisplaced what it does with those that do not.
+	Partitioner Partitioner
+	OnMisplaced MisplacedPolicy
 	// Given lists the options by name in the order they were given.
 	Given []string
 	// Err is the first option with an invalid argument.
@@ -126,6 +129,44 @@ func OnLost(p LostPolicy) Option {
 		o.Given = append(o.Given, "OnLost")
 		if o.OnLost = p; p < EndRun || p > FromLatest {
 			o.fail(fmt.Errorf("OnLost (%d) must be EndRun, FromEarliest or FromLatest", p))
+		}
+	}
+}
+
+// PartitionedBy declares by which rule whoever writes a Source's topic chooses partitions. Without it the rule is Murmur2,
+// that of Java's clients. Sources whose keys meet in state must have one rule, and one that goes by the key; others need
+// Repartition in between. Records that feed state are checked as they are read, see OnMisplaced.
+func PartitionedBy(p Partitioner) Option {
+	return func(o *Options) {
+		o.Given = append(o.Given, "PartitionedBy")
+		o.Partitioner = p
+		if err := p.check(); err != nil {
+			o.fail(fmt.Errorf("PartitionedBy: %w", err))
+		}
+	}
+}
+
+// MisplacedPolicy says what a source whose records feed state by key does with one that does not lie in the partition
+// where its key belongs (see PartitionedBy): the key's other records are, or will be, in another partition, and what is kept
+// by key would be split between two tasks without a word.
+type MisplacedPolicy int8
+
+const (
+	// RefuseMisplaced ends the run with an error that says where the key belongs, and which rule would explain the records
+	// seen so far. It is the default.
+	RefuseMisplaced MisplacedPolicy = iota
+	// CountMisplaced processes the record where it lies, and counts it as CountMisplacedKeys: for topics of which it is known that
+	// all records of a key lie together, by whatever rule.
+	CountMisplaced
+)
+
+// OnMisplaced sets what a Source does with records that do not lie where their keys belong. To have them brought there, put
+// Repartition in front of the state.
+func OnMisplaced(p MisplacedPolicy) Option {
+	return func(o *Options) {
+		o.Given = append(o.Given, "OnMisplaced")
+		if o.OnMisplaced = p; p < RefuseMisplaced || p > CountMisplaced {
+			o.fail(fmt.Errorf("OnMisplaced (%d) must be RefuseMisplaced or CountMisplaced", p))
 		}
 	}
 }

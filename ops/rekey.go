@@ -49,3 +49,22 @@ func (o RekeyOp[K, V, K2]) Wire(site *Site, down Emit[K2, V]) (Emit[K, V], error
 		return down(k2, v)
 	}, nil
 }
+
+// RepartitionOp leaves records as they are and has them go through a repartition topic, which puts them where their keys
+// belong by Kafka's default partitioner.
+type RepartitionOp[K, V any] struct {
+	// Durable is the name of the repartition topic that may follow.
+	Durable string
+	Key     codec.Codec[K]
+	Absent  AbsentKeyPolicy
+}
+
+// Traits describes the operator.
+func (o RepartitionOp[K, V]) Traits() Traits {
+	return Traits{Op: "Repartition", Name: o.Durable, ChangesKey: true}
+}
+
+// Wire makes the operator for one task. What it leaves out is counted as "dropped".
+func (o RepartitionOp[K, V]) Wire(site *Site, down Emit[K, V]) (Emit[K, V], error) {
+	return RekeyOp[K, V, K]{Key: o.Key, Absent: o.Absent, F: func(k K, _ V) K { return k }}.Wire(site, down)
+}

@@ -11,7 +11,7 @@ type SourceOp[K, V any] struct {
 // Source reads a topic. Each record is decoded strictly; one that cannot be decoded ends
 // the run with its coordinates. A group without committed offsets begins at the topic's earliest record.
 // Input that is gone before it was read ends the run as well, unless OnLost says otherwise.
-// Options: Name, OnLost.
+// Options: Name, OnLost, PartitionedBy, OnMisplaced.
 func Source[K, V any](t Topic[K, V], opts ...Option) SourceOp[K, V] {
 	return SourceOp[K, V]{Topic: t, Options: Collect(opts)}
 }

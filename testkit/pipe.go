@@ -65,7 +65,7 @@ func (i *Input[K, V]) PushRecord(r Record[K, V]) {
 	}
 	p := int32(0)
 	if kb != nil {
-		p = commitlog.Partition(kb, i.n)
+		p = ops.Murmur2.Partition(kb, i.n)
 	}
 	raw := commitlog.Record{Key: kb, Value: vb, Timestamp: i.k.stamp(r.Timestamp), HeaderCount: len(r.Headers)}
 	for _, h := range r.Headers {

@@ -38,7 +38,7 @@ func (b *Builder) From[K, V any](s ops.SourceOp[K, V]) Stream[K, V] {
 		panic("topology: From of a nil Builder: make one with topology.New")
 	}
 	n := b.add(roleSource, s.Traits())
-	n.options(s.Options, "Name", "OnLost")
+	n.options(s.Options, "Name", "OnLost", "PartitionedBy", "OnMisplaced")
 	n.traitsOf(s.Traits())
 	n.topic(s.Topic.Name)
 	of := &shape[K, V]{part[K]{codec: s.Topic.Key, from: n}, part[V]{codec: s.Topic.Value, from: n}}

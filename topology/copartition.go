@@ -53,6 +53,10 @@ func (b *Builder) groups(p *Plan, places []*place) {
 		if !at.at.NeedsKey || len(at.keyed) == 0 {
 			continue
 		}
+		checkPartitioners(at)
+		for _, s := range at.keyed {
+			s.feeds = true
+		}
 		g := of[at.keyed[0]]
 		for _, s := range at.keyed[1:] {
 			if other := of[s]; other != g {
@@ -127,6 +131,29 @@ func (b *Builder) checkEncoding(at *place) {
 		if s.key != first.key && !at.node.poisoned {
 			at.node.fail("it keeps state by key, but the keys of topic %s (%s) and of topic %s (%s) are encoded differently, so equal keys would be kept apart: use one codec, or Rekey one of the streams",
 				first.topic, first.key, s.topic, s.key)
+		}
+	}
+}
+
+// checkPartitioners reports state that is fed from topics whose records do not lie in partitions by one rule: those
+// of one key would not meet (P4).
+func checkPartitioners(at *place) {
+	if at.node.poisoned {
+		return
+	}
+	first := at.keyed[0]
+	for _, s := range at.keyed {
+		if rule := s.source().Partitioner; !rule.Keyed() {
+			at.node.fail("it keeps state by key, but the records of topic %s lie in any partition (%s): put Repartition(\"name\") between the two, or declare with ops.PartitionedBy how it is really written",
+				s.topic, rule)
+			return
+		}
+	}
+	for _, s := range at.keyed[1:] {
+		if a, b := first.source().Partitioner, s.source().Partitioner; a.String() != b.String() {
+			at.node.fail("it keeps state by key, but topic %s is partitioned by %s and topic %s by %s, so that equal keys lie in different partitions: put Repartition(\"name\") behind one of them, or declare with ops.PartitionedBy how they are really written",
+				first.topic, a, s.topic, b)
+			return
 		}
 	}
 }

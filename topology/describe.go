@@ -111,8 +111,15 @@ func (p *place) details(app string) []string {
 	switch {
 	case p.role == roleSource:
 		all = append(all, "reads "+p.topic+" ("+p.key+" -> "+p.value+")")
-		if lost := p.onLost(); lost != ops.EndRun {
-			all = append(all, "on lost input "+lost.String())
+		spec := p.source()
+		if rule := spec.Partitioner.String(); rule != ops.Murmur2.String() {
+			all = append(all, "partitioned by "+rule)
+		}
+		if spec.OnMisplaced == ops.CountMisplaced {
+			all = append(all, "on misplaced keys counts")
+		}
+		if spec.OnLost != ops.EndRun {
+			all = append(all, "on lost input "+spec.OnLost.String())
 		}
 	case p.role == roleSink:
 		all = append(all, "writes "+p.topic+" ("+p.key+" -> "+p.value+")")

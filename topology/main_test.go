@@ -138,6 +138,18 @@ var features = map[string]func(b *topology.Builder){
 		third := b.From(ops.Source(text("third"))).Rekey("by-value", same, ops.Partitions(6))
 		totals(left.Merge(right, third).Aggregate(ops.NewState("seen", codec.String, codec.OmitZero(codec.Int64)), plusOne), "out")
 	},
+	// P4: how topics are partitioned; one that is so otherwise goes through a repartition topic
+	"partitioners": func(b *topology.Builder) {
+		left := b.From(ops.Source(text("left"), ops.PartitionedBy(ops.CRC32)))
+		right := b.From(ops.Source(text("right"), ops.PartitionedBy(ops.CRC32), ops.OnMisplaced(ops.CountMisplaced)))
+		third := b.From(ops.Source(text("third"), ops.PartitionedBy(ops.RoundRobin))).Repartition("third-by-key", ops.Partitions(6))
+		totals(left.Merge(right).Aggregate(count("seen"), plusOne), "out")
+		totals(third.Filter(short).Aggregate(count("others"), plusOne), "out")
+	},
+	// a Repartition without state behind it has no topic
+	"repartition-without-state": func(b *topology.Builder) {
+		b.From(ops.Source(text("in"))).Repartition("by-key").To(ops.Sink(text("out")))
+	},
 	// P2: a chain of repartition topics takes the count of what is at its beginning
 	"counts-passed-on": func(b *topology.Builder) {
 		left := b.From(ops.Source(text("left"))).Rekey("one", same).Reduce(ops.NewState("a", codec.String, codec.String), join)

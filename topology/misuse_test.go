@@ -26,7 +26,7 @@ import (
 var misuses = map[string]func(b *topology.Builder){
 	"nilFunctions": nilFunctions, "nilCodecs": nilCodecs, "wrongOptions": wrongOptions, "badOptions": badOptions,
 	"foreign": foreign, "deadEnds": deadEnds, "durableNames": durableNames, "longNames": longNames, "takenNames": takenNames,
-	"topicNames": topicNames, "metricNames": metricNames, "internalNames": internalNames, "stateKeys": stateKeys, "keyChanges": keyChanges, "encodings": encodings,
+	"topicNames": topicNames, "metricNames": metricNames, "internalNames": internalNames, "stateKeys": stateKeys, "keyChanges": keyChanges, "encodings": encodings, "partitioners": partitioners,
 	"fixedCounts": fixedCounts, "noCodecs": noCodecs, "followUps": followUps, "helpers": helpers,
 }
 
@@ -85,6 +85,9 @@ func badOptions(b *topology.Builder) {
 	s = s.Rekey("d", same, ops.KeyCodec(codec.Bool))                                                                      // want Rekey "d": KeyCodec is a {bool}, must be a codec for string
 	s = s.Memo(asks("e"), join, ops.Concurrency(0))                                                                       // want Memo "e": Concurrency (0) must be from 1 to 1000000
 	s = s.Memo(asks("f", ops.Concurrency(-1)), join)                                                                      // want Memo "f": Concurrency (-1) must be from 1 to 1000000
+	b.From(ops.Source(text("placed"), ops.OnMisplaced(2))).To(ops.Sink(text("out")))                                      // want Source "placed": OnMisplaced (2) must be RefuseMisplaced or CountMisplaced
+	b.From(ops.Source(text("rule"), ops.PartitionedBy(ops.NewPartitioner("", nil)))).To(ops.Sink(text("out")))
+	b.From(ops.Source(text("nil"), ops.PartitionedBy(ops.NewPartitioner("mine", nil)))).To(ops.Sink(text("out"))) // want Source "nil": PartitionedBy: the function of partitioner mine is nil
 	s.To(ops.Sink(text("out")))
 }
 
@@ -180,6 +183,19 @@ func encodings(b *topology.Builder) {
 	in, other := b.From(ops.Source(text("in"))), b.From(ops.Source(limited))
 	in.Merge(other).To(ops.Sink(text("out")))                       // no state, no harm
 	in.Merge(other).Memo(asks("m"), join).To(ops.Sink(text("out"))) // want Memo "m": it keeps state by key, but the keys of topic in (string) and of topic limited ({limit}) are encoded differently, so equal keys would be kept apart: use one codec, or Rekey one of the streams
+}
+
+func partitioners(b *topology.Builder) {
+	in := b.From(ops.Source(text("in")))
+	crc := b.From(ops.Source(text("crc"), ops.PartitionedBy(ops.CRC32)))
+	any := b.From(ops.Source(text("any"), ops.PartitionedBy(ops.RoundRobin)))
+	own := b.From(ops.Source(text("own"), ops.PartitionedBy(ops.NewPartitioner("own", ops.CRC32.Partition))))
+	in.Merge(crc, any).To(ops.Sink(text("out")))                                                         // no state, no harm
+	any.Memo(asks("a"), join).To(ops.Sink(text("out")))                                                  // want Memo "a": it keeps state by key, but the records of topic any lie in any partition (RoundRobin): put Repartition("name") between the two, or declare with ops.PartitionedBy how it is really written
+	in.Merge(crc).Memo(asks("b"), join).To(ops.Sink(text("out")))                                        // want Memo "b": it keeps state by key, but topic in is partitioned by Murmur2 and topic crc by CRC32, so that equal keys lie in different partitions: put Repartition("name") behind one of them, or declare with ops.PartitionedBy how they are really written
+	crc.Merge(own).Memo(asks("c"), join).To(ops.Sink(text("out")))                                       // want Memo "c": it keeps state by key, but topic crc is partitioned by CRC32 and topic own by own, so that equal keys lie in different partitions: put Repartition("name") behind one of them, or declare with ops.PartitionedBy how they are really written
+	in.Rekey("by-value", same).Merge(crc).Memo(asks("d"), join).To(ops.Sink(text("out")))                // want Memo "d": it keeps state by key, but topic app-by-value-repartition is partitioned by Murmur2 and topic crc by CRC32, so that equal keys lie in different partitions: put Repartition("name") behind one of them, or declare with ops.PartitionedBy how they are really written
+	in.Merge(crc.Repartition("e"), any.Repartition("f")).Memo(asks("g"), join).To(ops.Sink(text("out"))) // all of it lies by Murmur2
 }
 
 func fixedCounts(b *topology.Builder) {

@@ -131,6 +131,11 @@ type SourceSpec struct {
 	Repartition bool
 	// OnLost is how reading goes on when records are gone before they were read.
 	OnLost ops.LostPolicy
+	// Partitioner is the rule by which records lie in their partitions. Keyed says that some of them feed state by the
+	// key that they have there, so that it matters; OnMisplaced is what then becomes of one that lies elsewhere.
+	Partitioner ops.Partitioner
+	Keyed       bool
+	OnMisplaced ops.MisplacedPolicy
 }
 
 // SourceSpecs returns how the sub-topology reads its sources, in the order of Sources.
@@ -138,19 +143,20 @@ func (s *Subtopology) SourceSpecs() []SourceSpec {
 	var all []SourceSpec
 	for _, p := range s.places {
 		if p.role == roleSource {
-			all = append(all, SourceSpec{Topic: p.topic, At: p.at, Repartition: p.rekey != nil, OnLost: p.onLost()})
+			all = append(all, p.source())
 		}
 	}
 	slices.SortFunc(all, func(a, b SourceSpec) int { return cmp.Compare(a.Topic, b.Topic) })
 	return all
 }
 
-// onLost is a source's policy for lost input; a repartition topic has the default.
-func (p *place) onLost() ops.LostPolicy {
-	if p.node == nil || p.role != roleSource {
-		return ops.EndRun
+// source is how a source is read; repartition topics have the defaults.
+func (p *place) source() SourceSpec {
+	spec := SourceSpec{Topic: p.topic, At: p.at, Repartition: p.rekey != nil, Keyed: p.feeds}
+	if p.node != nil {
+		spec.OnLost, spec.Partitioner, spec.OnMisplaced = p.node.opts.OnLost, p.node.opts.Partitioner, p.node.opts.OnMisplaced
 	}
-	return p.node.opts.OnLost
+	return spec
 }
 
 // place is an operator in its place in a plan, or one end of a repartition topic, or a Hold.
@@ -173,8 +179,10 @@ type place struct {
 	hidden bool
 	// sources and keyed are the sources whose records get here: all, and those with their key.
 	sources, keyed []*place
-	sub            *Subtopology
-	order          int
+	// feeds says of a source that some of its records get with their key to an operator that needs it.
+	feeds bool
+	sub   *Subtopology
+	order int
 }
 
 // exit is a port of a place.

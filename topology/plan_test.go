@@ -37,6 +37,7 @@ func TestRepartitionTopicsAreWhereStateFollows(t *testing.T) {
 		"rekey-behind-rekey":      {"app-second-repartition"},
 		"two-hops":                {"app-first-repartition", "app-second-repartition"},
 		"gates-at-merge":          {},
+		"partitioners":            {"app-third-by-key-repartition"},
 	} {
 		require.Equal(t, want, repartitions(build(t, "app", features[name])), name)
 	}
@@ -189,6 +190,24 @@ func TestSubtopologiesSayWhatTheyNeed(t *testing.T) {
 	clone := plan.Subtopologies()
 	slices.Reverse(clone)
 	require.Equal(t, "in", plan.Subtopologies()[0].Name)
+}
+
+// P4: which sources feed state by the key that their records have there.
+func TestSourceSpecsSayWhichFeedState(t *testing.T) {
+	p := build(t, "app", func(b *topology.Builder) {
+		crc := b.From(ops.Source(text("crc"), ops.PartitionedBy(ops.CRC32), ops.OnMisplaced(ops.CountMisplaced)))
+		totals(crc.Filter(short).Aggregate(count("seen"), plusOne), "out")
+		moved := b.From(ops.Source(text("moved"), ops.PartitionedBy(ops.RoundRobin))).Repartition("by-key")
+		totals(moved.Aggregate(count("moved"), plusOne), "out")
+		b.From(ops.Source(text("passed"))).To(ops.Sink(text("out")))
+	})
+	var got []string
+	for _, sub := range p.Subtopologies() {
+		for _, spec := range sub.SourceSpecs() {
+			got = append(got, fmt.Sprint(spec.Topic, " ", spec.Keyed, " ", spec.Partitioner, " ", spec.OnMisplaced == ops.CountMisplaced))
+		}
+	}
+	require.Equal(t, []string{"crc true CRC32 true", "moved false RoundRobin false", "app-by-key-repartition true Murmur2 false", "passed false Murmur2 false"}, got)
 }
 
 // E7: what the executor must know of each source.

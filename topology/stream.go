@@ -1,6 +1,8 @@
 package topology
 
 import (
+	"slices"
+
 	"github.com/wickerwork/wicker/codec"
 	"github.com/wickerwork/wicker/ops"
 )
@@ -130,6 +132,24 @@ func (s Stream[K, V]) Rekey[K2 any](name string, f func(K, V) K2, opts ...ops.Op
 		n.fail("there is no codec for keys of type %s: give it one with ops.KeyCodec: %w", typeName[K2](), of.key.err)
 	}
 	return operator(n, ops.RekeyOp[K, V, K2]{Durable: name, Key: of.key.codec, Absent: n.opts.AbsentKey, F: f}, of)
+}
+
+// Repartition has the records go through the topic <app>-<name>-repartition where an operator that keeps state by key
+// follows, as late as possible: each then is in the partition where its key belongs by Kafka's default partitioner, wherever it lay before
+// (ops.PartitionedBy). name is durable. The empty key is a key like any other unless the option AbsentKey says otherwise; a null
+// key ends the run, or is dropped. Options: Name, AbsentKey, Partitions.
+func (s Stream[K, V]) Repartition(name string, opts ...ops.Option) Stream[K, V] {
+	n := s.add("Repartition", name)
+	n.role = roleRekey
+	n.options(ops.Collect(opts), "Name", "AbsentKey", "Partitions")
+	n.durable(repartitionTopic(n.b.app, name))
+	if !slices.Contains(n.opts.Given, "AbsentKey") {
+		n.opts.AbsentKey = ops.Keep
+	}
+	if s.of.key.codec == nil && !n.poisoned {
+		n.fail("there is no codec for keys of type %s: give one to %s at %s with ops.KeyCodec: %w", typeName[K](), s.of.key.from.traits.String(), s.of.key.from.at, s.of.key.err)
+	}
+	return operator(n, ops.RepartitionOp[K, V]{Durable: name, Key: s.of.key.codec, Absent: n.opts.AbsentKey}, s.of)
 }
 
 // Memo joins each record with the remembered answer for its key, asked for once; see ops.Memo. Records
