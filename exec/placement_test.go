@@ -28,7 +28,9 @@ func TestP4MisplacedKeys(t *testing.T) {
 		{name: "declared", opts: []ops.Option{ops.PartitionedBy(ops.CRC32)}},
 		{name: "counted", opts: []ops.Option{ops.OnMisplaced(ops.CountMisplaced)}},
 		{name: "repartitioned", opts: []ops.Option{ops.PartitionedBy(ops.RoundRobin)},
-			via: func(s topology.Stream[string, string]) topology.Stream[string, string] { return s.Repartition("by-key") }},
+			via: func(s topology.Stream[string, string]) topology.Stream[string, string] {
+				return s.Repartition("by-key")
+			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			onBench(t, partitions, func(t *testing.T, b *bench) {
