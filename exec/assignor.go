@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/topology"
@@ -19,10 +20,17 @@ func (a *App) assign(members []commitlog.GroupMember) (map[string][]commitlog.To
 // planVersion tells plans apart that have other tasks: after a change of partitions or of sub-topologies what was assigned
 // before is no longer all there is to do.
 func planVersion(tasks []taskSpec) string {
-	sum := fnv.New64a()
+	var text strings.Builder
 	for _, t := range tasks {
-		fmt.Fprintln(sum, t.sub.Name, t.partition, t.inputs)
+		fmt.Fprintln(&text, t.sub.Name, t.partition, t.inputs)
 	}
+	return fingerprint(text.String())
+}
+
+// fingerprint is a short word that stands for a text: 64 bits of FNV-1a.
+func fingerprint(text string) string {
+	sum := fnv.New64a()
+	sum.Write([]byte(text))
 	return strconv.FormatUint(sum.Sum64(), 36)
 }
 

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/ops"
@@ -134,6 +135,11 @@ func (in *input) idle() bool {
 		}
 	}
 	return true
+}
+
+// known says whether the group has an offset of any of the partitions.
+func (in *input) known() bool {
+	return slices.ContainsFunc(in.sources, func(s *source) bool { return s.known })
 }
 
 // moved says whether a position is not committed yet, if only over what nobody may see: once

@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
@@ -53,16 +51,9 @@ func (s *state) writeNote(topics []string) string {
 		return ""
 	}
 	for _, topic := range topics {
-		add(" @" + hashName(topic))
+		add(" @" + fingerprint(topic))
 	}
 	return notePrefix + b.String()
-}
-
-// hashName returns a topic's name as it is in a note.
-func hashName(topic string) string {
-	sum := fnv.New64a()
-	sum.Write([]byte(topic))
-	return strconv.FormatUint(sum.Sum64(), 36)
 }
 
 // read adds what a note says, nothing if it is of another kind.
@@ -101,18 +92,19 @@ func (n noted) Current(ctx context.Context, after int32) (commitlog.GroupMetadat
 // commitAs returns as whom the transaction that was just sealed commits. With a note that says more than the one before all
 // offsets are committed again: each is to have it.
 func (t *task) commitAs(offsets map[commitlog.TopicPartition]int64) commitlog.Identity {
-	stale := t.note == ""
+	logged, stale := false, t.note == ""
 	for _, st := range t.state.stores {
 		if !st.logged && len(st.inflight) > 0 {
 			st.logged, stale = true, true
 		}
+		logged = logged || st.logged
 	}
 	for _, s := range t.in.sources {
 		if _, ok := offsets[s.tp]; ok && !s.known {
 			s.known, stale = true, true
 		}
 	}
-	if stale {
+	if stale && logged {
 		var topics []string
 		for _, s := range t.in.sources {
 			if s.known {
@@ -151,7 +143,7 @@ func (t *task) recall(view *changelogView) error {
 			empty = append(empty, spec)
 		}
 	}
-	if len(empty) == 0 || t.first {
+	if len(empty) == 0 || !t.in.known() {
 		return nil
 	}
 	was, err := t.readNotes()
@@ -160,22 +152,12 @@ func (t *task) recall(view *changelogView) error {
 	}
 	for _, spec := range empty {
 		if ids := was.stores[spec.Name]; len(ids) > 0 {
-			inputs := t.app.inputs(t.sub, t.partition)
 			return &DeletedError{Group: t.app.plan.Name(), Task: t.id, Store: spec.Name, Changelog: spec.Changelog, Partition: t.partition,
-				Was: ids[0], Is: view.ids[spec.Changelog], Inputs: inputs, Bootstrap: t.app.bootstrap(), Internal: t.app.anyInternal(inputs)}
+				Was: ids[0], Is: view.ids[spec.Changelog], Inputs: t.app.inputs(t.sub, t.partition),
+				Bootstrap: t.app.bootstrap(), Internal: slices.ContainsFunc(t.in.sources, func(s *source) bool { return s.spec.Repartition })}
 		}
 	}
 	return nil
-}
-
-// anyInternal says whether one of the partitions is of an internal topic.
-func (a *App) anyInternal(tps []commitlog.TopicPartition) bool {
-	for _, s := range a.plan.Topics() {
-		if s.Kind.Internal() && slices.ContainsFunc(tps, func(tp commitlog.TopicPartition) bool { return tp.Topic == s.Name }) {
-			return true
-		}
-	}
-	return false
 }
 
 // DeletedError says that a changelog is gone, or empty, that held state when the group committed its offsets: to go on from there
@@ -209,16 +191,4 @@ func (e *DeletedError) Error() string {
 	}
 	return fmt.Sprintf("task %s: changelog %s. Fill it with a copy; or stop all instances and run %s --reset-offsets %s",
 		e.Task, gone, groupTool(e.Bootstrap, e.Group, e.Inputs), again)
-}
-
-// groupTool is the beginning of a command about a group's offsets of the partitions.
-func groupTool(bootstrap, group string, tps []commitlog.TopicPartition) string {
-	if bootstrap == "" {
-		bootstrap = "BROKERS"
-	}
-	command := fmt.Sprintf("kafka-consumer-groups.sh --bootstrap-server %s --group %s", bootstrap, group)
-	for _, tp := range tps {
-		command += fmt.Sprintf(" --topic %s:%d", tp.Topic, tp.Partition)
-	}
-	return command
 }

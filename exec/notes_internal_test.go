@@ -33,6 +33,7 @@ func TestNotesOfEmptyChangelogs(t *testing.T) {
 	recall := func(note string, is commitlog.TopicID, end int64) error {
 		g.app.log = notedLog{g.app.log, note}
 		task := newTask(g.app, &sub, 0, nil)
+		task.in.sources = []*source{{tp: commitlog.TopicPartition{Topic: "in"}, known: true}}
 		return task.recall(&changelogView{ids: map[string]commitlog.TopicID{"app-n-changelog": is},
 			ends: map[commitlog.TopicPartition]int64{{Topic: "app-n-changelog"}: end}})
 	}

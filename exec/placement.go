@@ -43,6 +43,12 @@ func (p *placement) check(key []byte) error {
 		return nil
 	}
 	want := p.rule.Partition(key, p.partitions)
+	if p.policy == ops.CountMisplaced {
+		if want != p.partition {
+			p.misplaced.Add(1)
+		}
+		return nil
+	}
 	if p.seen++; p.seen <= maxExplained || want != p.partition {
 		for i, rule := range p.known {
 			if rule.Partition(key, p.partitions) != p.partition {
@@ -51,10 +57,6 @@ func (p *placement) check(key []byte) error {
 		}
 	}
 	if want == p.partition {
-		return nil
-	}
-	if p.policy == ops.CountMisplaced {
-		p.misplaced.Add(1)
 		return nil
 	}
 	e := &MisplacedError{Partitioner: p.rule.String(), Partition: want, Partitions: p.partitions, Seen: p.seen}
@@ -86,14 +88,13 @@ func (e *MisplacedError) Error() string {
 	if e.Partition < 0 {
 		text = fmt.Sprintf("the key may lie in any of %d partitions by %s, as which the topic is declared", e.Partitions, e.Partitioner)
 	}
-	switch {
-	case len(e.Explained) > 0:
+	if len(e.Explained) > 0 {
 		names := make([]string, len(e.Explained))
 		for i, name := range e.Explained {
 			names[i] = "ops." + name
 		}
 		text += fmt.Sprintf("; by %s this and the %d before it in the partition lie where they should: declare that with ops.PartitionedBy, or", strings.Join(names, " or "), e.Seen-1)
-	default:
+	} else {
 		text += "; no known partitioner explains this and those before it in the partition (were partitions added to the topic?):"
 	}
 	return text + " put Repartition(\"name\") in front of the state"

@@ -69,7 +69,7 @@ type ForgottenError struct {
 	// Store is one that has keys, Changelogs are the topics of all state of the plan.
 	Store      string
 	Changelogs []string
-	// Inputs are those of the task's input partitions that have no offset.
+	// Inputs are those of the task's input partitions that have no offset, but have held something.
 	Inputs []commitlog.TopicPartition
 	// Bootstrap is the cluster's address for the commands in the text; "BROKERS" if empty.
 	Bootstrap string
@@ -141,9 +141,9 @@ func (t *task) locate() error {
 	for _, spec := range t.sub.SourceSpecs() {
 		specs[spec.Topic] = spec
 	}
-	t.first = len(committed) == 0
+	first := len(committed) == 0
 	var was note
-	if !t.first && len(committed) < len(tps) && len(t.sub.Stores) > 0 {
+	if !first && len(committed) < len(tps) && len(t.sub.Stores) > 0 {
 		if was, err = t.readNotes(); err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func (t *task) locate() error {
 		at, ok := committed[tp]
 		if !ok {
 			at = log[tp].start
-			if log[tp].end > 0 && (t.first || was.inputs[hashName(tp.Topic)]) {
+			if log[tp].end > 0 && (first || was.inputs[fingerprint(tp.Topic)]) {
 				t.forgotten = append(t.forgotten, tp)
 			}
 		}

@@ -286,12 +286,7 @@ func TestVA04PartitionsThatComeOnKafka(t *testing.T) {
 func TestE12RepartitionTopicsArePurgedOnKafka(t *testing.T) {
 	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
 		r := newRig(t, b, 2)
-		text := codec.String
-		plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, text, text), anywhere)).
-			Rekey("by-value", func(_, v string) string { return v }).
-			Aggregate(ops.NewState("n", text, decimal), func(_, _ string, n int) int { return n + 1 }).
-			To(ops.Sink(ops.NewTopic(r.out, text, codec.JSON[int]()))).Build()
-		require.NoError(t, err)
+		plan := r.byValue()
 		topic := r.app + "-by-value-repartition"
 		i := launch(t, b, plan, hurry)
 		for n := range 50 {

@@ -225,24 +225,31 @@ func TestADeletedChangelogIsRefusedUntilOffsetsAreSet(t *testing.T) {
 func TestADeletedChangelogBehindARepartitionTopicIsNotBuiltFromIt(t *testing.T) {
 	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
 		r := newRig(t, b, 1)
-		text := codec.String
-		plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, text, text), anywhere)).
-			Rekey("by-value", func(_, v string) string { return v }).
-			Aggregate(ops.NewState("n", text, decimal), func(_, _ string, n int) int { return n + 1 }).
-			To(ops.Sink(ops.NewTopic(r.out, text, codec.JSON[int]()))).Build()
-		require.NoError(t, err)
+		plan := r.byValue()
 		r.put("k", "v", "k", "v")
 		first := launch(t, b, plan)
 		r.settle(first)
 		first.drain()
 		require.NoError(t, r.c.DeleteTopics(t.Context(), r.changelog("n")))
-		err = <-launch(t, b, plan).end
+		err := <-launch(t, b, plan).end
 		var de *exec.DeletedError
 		require.ErrorAs(t, err, &de)
 		require.True(t, de.Internal)
 		require.ErrorContains(t, err, "--topic "+r.app+"-by-value-repartition:0 --reset-offsets --to-current --execute")
 		require.NotContains(t, err.Error(), "--to-earliest")
 	})
+}
+
+// byValue counts how often each value comes, behind a repartition topic.
+func (r *rig) byValue() *topology.Plan {
+	r.t.Helper()
+	text := codec.String
+	plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, text, text))).
+		Rekey("by-value", func(_, v string) string { return v }).
+		Aggregate(ops.NewState("n", text, decimal), func(_, _ string, n int) int { return n + 1 }).
+		To(ops.Sink(ops.NewTopic(r.out, text, codec.JSON[int]()))).Build()
+	require.NoError(r.t, err)
+	return plan
 }
 
 func lastOf(r *rig, key string) string {

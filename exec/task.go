@@ -93,9 +93,7 @@ type task struct {
 	heldBytes int
 	// sealing says that the open transaction is being closed.
 	sealing bool
-	// first says that no input has a committed offset, forgotten are those that had, or that have held anything; lost is
-	// why reading has ended, see positions.go.
-	first     bool
+	// forgotten are the inputs that have lost their committed offsets, lost is why reading has ended, see positions.go.
 	forgotten []commitlog.TopicPartition
 	lost      error
 

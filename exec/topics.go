@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -190,8 +191,8 @@ func (a *App) verifyInternal(ctx context.Context, found map[string]commitlog.Top
 			if want == "" || have == "" || have == want {
 				continue
 			}
-			problems = append(problems, fmt.Sprintf("%s topic %s has %s=%s, want %s: kafka-configs.sh --bootstrap-server %s --alter --topic %s --add-config %s=%s",
-				kind, name, setting, have, want, a.bootstrap(), name, setting, want))
+			problems = append(problems, fmt.Sprintf("%s topic %s has %s=%s, want %s: %s --alter --topic %s --add-config %s=%s",
+				kind, name, setting, have, want, tool("kafka-configs.sh", a.bootstrap()), name, setting, want))
 		}
 	}
 	if len(problems) > 0 {
@@ -204,14 +205,24 @@ func (a *App) verifyInternal(ctx context.Context, found map[string]commitlog.Top
 // planned. Others are the operator's to tune.
 var binding = []string{"cleanup.policy", "retention.ms", "message.timestamp.type"}
 
-func (a *App) bootstrap() string {
-	if len(a.cfg.Brokers) == 0 {
-		return "BROKERS"
-	}
-	return strings.Join(a.cfg.Brokers, ",")
+// bootstrap is the cluster's address, empty if the config has none.
+func (a *App) bootstrap() string { return strings.Join(a.cfg.Brokers, ",") }
+
+// tool is the beginning of a command for the cluster at an address, "BROKERS" if it is empty.
+func tool(script, bootstrap string) string {
+	return script + " --bootstrap-server " + cmp.Or(bootstrap, "BROKERS")
 }
 
-func (a *App) topicsTool() string { return "kafka-topics.sh --bootstrap-server " + a.bootstrap() }
+func (a *App) topicsTool() string { return tool("kafka-topics.sh", a.bootstrap()) }
+
+// groupTool is the beginning of a command about a group's offsets of the partitions.
+func groupTool(bootstrap, group string, tps []commitlog.TopicPartition) string {
+	command := tool("kafka-consumer-groups.sh", bootstrap) + " --group " + group
+	for _, tp := range tps {
+		command += fmt.Sprintf(" --topic %s:%d", tp.Topic, tp.Partition)
+	}
+	return command
+}
 
 // createCommand is the command that creates a topic; 0 partitions are left to be filled in.
 func (a *App) createCommand(topic string, partitions int, config map[string]string) string {

@@ -13,7 +13,7 @@
 // # Operators by group
 //
 //	stateless    Map MapValues Filter FlatMap Branch Merge Peek
-//	key change   Rekey (and Map, FlatMap, which may change the key)
+//	key change   Rekey Repartition (and Map, FlatMap, which may change the key)
 //	state        Memo Reduce Aggregate
 //	ends         Source Sink
 //

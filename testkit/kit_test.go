@@ -102,3 +102,25 @@ func TestReadKeepsEachPartitionsOrder(t *testing.T) {
 	require.Empty(t, read.Read())
 	require.Equal(t, 5, kit.State(counts).Len())
 }
+
+// Push puts a key where the source's declared partitioner does; a source that declares none of a kind takes any partition.
+func TestPushGoesByTheSourcesPartitioner(t *testing.T) {
+	for _, rule := range []ops.Partitioner{ops.Murmur2, ops.CRC32, ops.FNV1a} {
+		plan, err := topology.New("app").From(ops.Source(in, ops.PartitionedBy(rule))).
+			Aggregate(counts, func(_, _ string, n int64) int64 { return n + 1 }).
+			To(ops.Sink(out)).Build()
+		require.NoError(t, err)
+		kit := testkit.New(t, plan, testkit.Partitions("in", 5))
+		pipe, read := kit.In(in), kit.Out(out)
+		for i := range 50 {
+			pipe.Push(fmt.Sprint("key", i), "")
+		}
+		require.Len(t, read.Read(), 50, rule) // a key that lies elsewhere stops the task
+	}
+	plan, err := topology.New("app").From(ops.Source(in, ops.PartitionedBy(ops.RoundRobin))).
+		MapValues(func(string) int64 { return 1 }).To(ops.Sink(out)).Build()
+	require.NoError(t, err)
+	kit := testkit.New(t, plan, testkit.Partitions("in", 5))
+	kit.In(in).Push("k", "")
+	require.Len(t, kit.Out(out).Read(), 1)
+}

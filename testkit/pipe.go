@@ -34,6 +34,7 @@ type Input[K, V any] struct {
 	k     *Kit
 	topic ops.Topic[K, V]
 	n     int32
+	rule  ops.Partitioner
 }
 
 // In returns the way into a source topic of the plan.
@@ -43,16 +44,25 @@ func (k *Kit) In[K, V any](topic ops.Topic[K, V]) *Input[K, V] {
 	if !slices.ContainsFunc(k.plan.Topics(), func(t topology.TopicSpec) bool { return t.Kind == topology.SourceTopic && t.Name == topic.Name }) {
 		k.tb.Fatalf("testkit: topic %s is not a source of the plan\n%s", topic.Name, k.plan.Describe())
 	}
-	return &Input[K, V]{k: k, topic: topic, n: int32(n)}
+	in := &Input[K, V]{k: k, topic: topic, n: int32(n)}
+	for _, sub := range k.plan.Subtopologies() {
+		for _, spec := range sub.SourceSpecs() {
+			if spec.Topic == topic.Name {
+				in.rule = spec.Partitioner
+			}
+		}
+	}
+	return in
 }
 
-// Push produces a record at the virtual clock's time, which it then moves on by a millisecond.
+// Push produces a record into the partition where the source's partitioner puts its key (ops.PartitionedBy), at the
+// virtual clock's time, which it then moves on by a millisecond.
 func (i *Input[K, V]) Push(key K, value V) {
 	i.k.tb.Helper()
 	i.PushRecord(Record[K, V]{Key: key, Value: value})
 }
 
-// PushRecord produces a record with its timestamp and headers.
+// PushRecord is Push with the record's timestamp and headers.
 func (i *Input[K, V]) PushRecord(r Record[K, V]) {
 	i.k.tb.Helper()
 	kb, err := i.topic.Key.Append([]byte{}, r.Key)
@@ -65,7 +75,7 @@ func (i *Input[K, V]) PushRecord(r Record[K, V]) {
 	}
 	p := int32(0)
 	if kb != nil {
-		p = ops.Murmur2.Partition(kb, i.n)
+		p = max(0, i.rule.Partition(kb, i.n)) // -1 is anywhere
 	}
 	raw := commitlog.Record{Key: kb, Value: vb, Timestamp: i.k.stamp(r.Timestamp), HeaderCount: len(r.Headers)}
 	for _, h := range r.Headers {

@@ -15,7 +15,7 @@
 //
 //	begin, end    From To
 //	stateless     Map MapValues Filter FlatMap Peek Branch Merge Via
-//	key change    Rekey (Map and FlatMap may change the key too)
+//	key change    Rekey Repartition (Map and FlatMap may change the key too)
 //	state by key  Memo Reduce Aggregate
 //
 // # What a plan is

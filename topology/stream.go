@@ -135,9 +135,9 @@ func (s Stream[K, V]) Rekey[K2 any](name string, f func(K, V) K2, opts ...ops.Op
 }
 
 // Repartition has the records go through the topic <app>-<name>-repartition where an operator that keeps state by key
-// follows, as late as possible: each then is in the partition where its key belongs by Kafka's default partitioner, wherever it lay before
-// (ops.PartitionedBy). name is durable. The empty key is a key like any other unless the option AbsentKey says otherwise; a null
-// key ends the run, or is dropped. Options: Name, AbsentKey, Partitions.
+// follows, as late as possible: each then is in the partition where its key belongs by Kafka's default partitioner,
+// wherever it lay before (ops.PartitionedBy). name is durable. The empty key is a key like any other unless the option
+// AbsentKey says otherwise; a null key ends the run, or is dropped. Options: Name, AbsentKey, Partitions.
 func (s Stream[K, V]) Repartition(name string, opts ...ops.Option) Stream[K, V] {
 	n := s.add("Repartition", name)
 	n.role = roleRekey

@@ -111,8 +111,5 @@ func readDeleteRecords(op string, body []byte) (map[commitlog.TopicPartition]boo
 		r.tags()
 	}
 	r.tags()
-	if r.err() != nil { // nothing of it can be believed
-		return nil, r.outcome(op, nil)
-	}
-	return done, r.outcome(op, failed)
+	return answered(&r, op, done, failed)
 }

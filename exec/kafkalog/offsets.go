@@ -179,7 +179,7 @@ func readOffsetFetch(op string, body []byte) (map[commitlog.TopicPartition]int64
 		r.tags()
 	}
 	code := r.int16()
-	if err := r.outcome(op, nil); err != nil {
+	if err := r.readable(op); err != nil {
 		return nil, nil, err
 	}
 	if code == codeGroupNotFound {

@@ -183,10 +183,7 @@ func readDescribeProducers(op string, body []byte) (map[commitlog.TopicPartition
 		r.tags()
 	}
 	r.tags()
-	if r.err() != nil { // nothing of it can be believed
-		return nil, r.outcome(op, nil)
-	}
-	return all, r.outcome(op, failed)
+	return answered(&r, op, all, failed)
 }
 
 // appendListTransactions encodes ListTransactions v0, which kafka-go lacks.

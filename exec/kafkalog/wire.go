@@ -64,15 +64,24 @@ func (r *wireReader) err() error {
 	return nil
 }
 
-// outcome returns why an answer of op is not all that was asked for: it cannot be read, or says so itself.
-func (r *wireReader) outcome(op string, failed *commitlog.Error) error {
+// readable returns why nothing of an answer of op can be believed, nil if it was read whole.
+func (r *wireReader) readable(op string) error {
 	if err := r.err(); err != nil {
 		return &commitlog.Error{Op: op, Partition: -1, Class: commitlog.Retriable, Err: fmt.Errorf("decoding: %w", err)}
 	}
-	if failed != nil {
-		return failed
-	}
 	return nil
+}
+
+// answered returns what was read of an answer of op: all partitions and the error of those that failed, nil if none did, or
+// nothing if it cannot be read.
+func answered[T any](r *wireReader, op string, all map[commitlog.TopicPartition]T, failed *commitlog.Error) (map[commitlog.TopicPartition]T, error) {
+	if err := r.readable(op); err != nil {
+		return nil, err
+	}
+	if failed != nil {
+		return all, failed
+	}
+	return all, nil
 }
 
 func (r *wireReader) take(n int) []byte {
