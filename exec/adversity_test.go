@@ -33,7 +33,7 @@ func TestE10FunctionsThatDoNotReturnEndRunWithTheRecord(t *testing.T) {
 	} {
 		for at, plan := range map[string]func() (*topology.Plan, error){
 			`MapValues "f"`: func() (*topology.Plan, error) {
-				return topology.New("app").From(ops.Source(benchIn, anywhere)).MapValues(func(v string) string {
+				return topology.New("app").From(ops.Source(benchIn)).MapValues(func(v string) string {
 					if v == "bad" {
 						die()
 					}
@@ -41,7 +41,7 @@ func TestE10FunctionsThatDoNotReturnEndRunWithTheRecord(t *testing.T) {
 				}, ops.Name("f")).To(ops.Sink(benchOut)).Build()
 			},
 			`Aggregate "n"`: func() (*topology.Plan, error) {
-				return topology.New("app").From(ops.Source(benchIn, anywhere)).Aggregate(benchSum, func(_, v, s string) string {
+				return topology.New("app").From(ops.Source(benchIn)).Aggregate(benchSum, func(_, v, s string) string {
 					if v == "bad" {
 						die()
 					}
@@ -49,7 +49,7 @@ func TestE10FunctionsThatDoNotReturnEndRunWithTheRecord(t *testing.T) {
 				}).To(ops.Sink(benchOut)).Build()
 			},
 			`Memo "m"`: func() (*topology.Plan, error) {
-				return topology.New("app").From(ops.Source(benchIn, anywhere)).Memo(ops.Memo("m", codec.String, func(_ context.Context, k string) (string, error) {
+				return topology.New("app").From(ops.Source(benchIn)).Memo(ops.Memo("m", codec.String, func(_ context.Context, k string) (string, error) {
 					if k == "c" {
 						die()
 					}
@@ -132,7 +132,7 @@ func TestE11AFunctionThatBlocksEndsRunWithErrDrainTimeout(t *testing.T) {
 func TestE11MemosContextEndsWithinDrainTimeout(t *testing.T) {
 	onBench(t, 1, func(t *testing.T, b *bench) {
 		called, call := once()
-		plan, err := topology.New("app").From(ops.Source(benchIn, anywhere)).Memo(ops.Memo("m", codec.String, func(ctx context.Context, _ string) (string, error) {
+		plan, err := topology.New("app").From(ops.Source(benchIn)).Memo(ops.Memo("m", codec.String, func(ctx context.Context, _ string) (string, error) {
 			call()
 			<-ctx.Done()
 			return "", context.Cause(ctx)
@@ -168,7 +168,7 @@ func TestTooLargeARecordEndsRunWithItsBound(t *testing.T) {
 	})
 	// State that has grown too large fails when its transaction closes.
 	onBench(t, 1, func(t *testing.T, b *bench) {
-		plan, err := topology.New("app").From(ops.Source(benchIn, anywhere)).
+		plan, err := topology.New("app").From(ops.Source(benchIn)).
 			Aggregate(benchSum, func(_, _, s string) string { return s + big[:1500] }).
 			MapValues(func(string) string { return "" }).To(ops.Sink(benchOut)).Build()
 		require.NoError(t, err)
@@ -333,7 +333,7 @@ func TestAnEngineSharedByTwoApps(t *testing.T) {
 		share := func(c *exec.Config) { c.State = engine }
 		first := b.run(b.joining(), memlog.Faults{}, share).idle()
 		b.create("in2", 1, nil)
-		plan, err := topology.New("app2").From(ops.Source(ops.NewTopic("in2", codec.String, codec.String), anywhere)).
+		plan, err := topology.New("app2").From(ops.Source(ops.NewTopic("in2", codec.String, codec.String))).
 			Aggregate(benchSum, func(_, v, s string) string { return s + v }).To(ops.Sink(benchOut)).Build()
 		require.NoError(t, err)
 		second := b.run(plan, memlog.Faults{}, share)
@@ -425,7 +425,7 @@ func TestE5ARestoreEndsByPosition(t *testing.T) {
 	for _, what := range []string{"compacted", "compacted to nothing", "aborted tail", "records deleted", "empty"} {
 		t.Run(what, func(t *testing.T) {
 			onBench(t, 1, func(t *testing.T, b *bench) {
-				plan, err := topology.New("app").From(ops.Source(benchIn, anywhere)).
+				plan, err := topology.New("app").From(ops.Source(benchIn)).
 					Aggregate(ops.NewState("n", codec.String, codec.OmitZero(codec.String)), func(_, v, s string) string {
 						if v == "del" {
 							return ""
@@ -485,7 +485,7 @@ func TestAnInternalTopicWithAnotherCleanupPolicy(t *testing.T) {
 
 func TestARecordWithoutAKeyHasNoState(t *testing.T) {
 	onBench(t, 1, func(t *testing.T, b *bench) {
-		plan, err := topology.New("app").From(ops.Source(ops.NewTopic("in", codec.Bytes, codec.String), anywhere)).
+		plan, err := topology.New("app").From(ops.Source(ops.NewTopic("in", codec.Bytes, codec.String))).
 			Aggregate(ops.NewState("n", codec.Bytes, codec.String), func(_ []byte, v, s string) string { return s + v }).
 			To(ops.Sink(ops.NewTopic("out", codec.Bytes, codec.String))).Build()
 		require.NoError(t, err)

@@ -162,8 +162,8 @@ func TestVA04UnequalInputPartitionCountsAreRefused(t *testing.T) {
 		other := r.app + ".other"
 		require.NoError(t, r.c.CreateTopic(t.Context(), other, 3, nil))
 		builder := topology.New(r.app)
-		plan, err := builder.From(ops.Source(ops.NewTopic(r.in, codec.String, codec.String), anywhere)).
-			Merge(builder.From(ops.Source(ops.NewTopic(other, codec.String, codec.String), anywhere))).
+		plan, err := builder.From(ops.Source(ops.NewTopic(r.in, codec.String, codec.String))).
+			Merge(builder.From(ops.Source(ops.NewTopic(other, codec.String, codec.String)))).
 			Aggregate(ops.NewState("n", codec.String, decimal), func(_, _ string, n int) int { return n + 1 }).
 			To(ops.Sink(ops.NewTopic(r.out, codec.String, codec.JSON[int]()))).Build()
 		require.NoError(t, err)
@@ -188,7 +188,7 @@ func TestVA05AChangelogOfAnotherPartitionCountIsRefused(t *testing.T) {
 func TestVA06ARepartitionTopicOfAnotherPartitionCountIsRefused(t *testing.T) {
 	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
 		r := newRig(t, b, 2)
-		plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, codec.String, codec.String), anywhere)).
+		plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, codec.String, codec.String))).
 			Rekey("by", func(_, v string) string { return v }).
 			Aggregate(ops.NewState("n", codec.String, decimal), func(_, _ string, n int) int { return n + 1 }).
 			To(ops.Sink(ops.NewTopic(r.out, codec.String, codec.JSON[int]()))).Build()
@@ -212,7 +212,7 @@ func TestVA07AChangelogThatCannotBeCreatedEndsRun(t *testing.T) {
 
 // Batch size and compression are checked before any I/O. A codec cannot be missing: all are built in, and each works.
 func TestVA08BatchSizeAndCompression(t *testing.T) {
-	plan, err := topology.New("app").From(ops.Source(benchIn, anywhere)).To(ops.Sink(benchOut)).Build()
+	plan, err := topology.New("app").From(ops.Source(benchIn)).To(ops.Sink(benchOut)).Build()
 	require.NoError(t, err)
 	for field, cfg := range map[string]exec.Config{
 		"MaxBatch (-1) must be >= 1":                                     {MaxBatch: -1},

@@ -130,19 +130,19 @@ func TestTX28ACallLongerThanTheTimeoutIsProcessedAlone(t *testing.T) {
 	}
 	for name, plan := range map[string]func() (*topology.Plan, error){
 		"map": func() (*topology.Plan, error) {
-			return topology.New("app").From(ops.Source(benchIn, anywhere)).MapValues(func(v string) string { slow(v); return v }).To(ops.Sink(out)).Build()
+			return topology.New("app").From(ops.Source(benchIn)).MapValues(func(v string) string { slow(v); return v }).To(ops.Sink(out)).Build()
 		},
 		"aggregate": func() (*topology.Plan, error) {
-			return topology.New("app").From(ops.Source(benchIn, anywhere)).
+			return topology.New("app").From(ops.Source(benchIn)).
 				Aggregate(benchSum, func(_, v, s string) string { slow(v); return v }).To(ops.Sink(out)).Build()
 		},
 		"memo": func() (*topology.Plan, error) {
-			return topology.New("app").From(ops.Source(benchIn, anywhere)).
+			return topology.New("app").From(ops.Source(benchIn)).
 				Memo(ops.Memo("m", text, func(_ context.Context, k string) (string, error) { slow(k); return k, nil }),
 					func(v, _ string) string { return v }).To(ops.Sink(out)).Build()
 		},
 		"flatmap": func() (*topology.Plan, error) {
-			return topology.New("app").From(ops.Source(benchIn, anywhere)).
+			return topology.New("app").From(ops.Source(benchIn)).
 				FlatMap(func(k, v string, emit func(string, string)) {
 					emit(k, v)
 					emit(k, v)

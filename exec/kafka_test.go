@@ -270,7 +270,7 @@ func TestTX25CountsGoOnAcrossJoinAndLeave(t *testing.T) {
 func TestAT03TX31WireFormatAndPartition(t *testing.T) {
 	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
 		r := newRig(t, b, 7)
-		plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, codec.Bytes, codec.Bytes), anywhere)).
+		plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, codec.Bytes, codec.Bytes))).
 			To(ops.Sink(ops.NewTopic(r.out, codec.Bytes, codec.Bytes))).Build()
 		require.NoError(t, err)
 		reference := kafka.Name(t)
@@ -318,7 +318,7 @@ func TestAT03TX31WireFormatAndPartition(t *testing.T) {
 func TestUndecodableRecordEndsRunAndCommitsNothing(t *testing.T) {
 	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
 		r := newRig(t, b, 1)
-		plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, codec.String, codec.JSON[map[string]int]()), anywhere)).
+		plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, codec.String, codec.JSON[map[string]int]()))).
 			To(ops.Sink(ops.NewTopic(r.out, codec.String, codec.JSON[map[string]int]()))).Build()
 		require.NoError(t, err)
 		r.put("a", `{"n":1}`, "b", `{"n":2}`, "c", `{"n":secret}`)
@@ -421,7 +421,7 @@ func TestStartupErrors(t *testing.T) {
 		require.ErrorAs(t, err, &te)
 		require.ErrorContains(t, err, r.changelog("n")+" has 3 partitions, want 2")
 
-		rekeyed, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, codec.String, codec.String), anywhere)).
+		rekeyed, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, codec.String, codec.String))).
 			Rekey("by", func(_, v string) string { return v }).
 			Aggregate(ops.NewState("r", codec.String, decimal), func(_, _ string, n int) int { return n + 1 }).
 			To(ops.Sink(ops.NewTopic(r.out, codec.String, codec.JSON[int]()))).Build()
@@ -437,8 +437,8 @@ func TestStartupErrors(t *testing.T) {
 		other := kafka.Name(t)
 		require.NoError(t, r.c.CreateTopic(t.Context(), other, 3, nil))
 		bld := topology.New(r.app)
-		x := bld.From(ops.Source(ops.NewTopic(r.in, codec.String, codec.String), anywhere))
-		y := bld.From(ops.Source(ops.NewTopic(other, codec.String, codec.String), anywhere))
+		x := bld.From(ops.Source(ops.NewTopic(r.in, codec.String, codec.String)))
+		y := bld.From(ops.Source(ops.NewTopic(other, codec.String, codec.String)))
 		plan, err := x.Merge(y).Aggregate(ops.NewState("m", codec.String, decimal), func(_, _ string, n int) int { return n + 1 }).
 			To(ops.Sink(ops.NewTopic(r.out, codec.String, codec.JSON[int]()))).Build()
 		require.NoError(t, err)

@@ -95,7 +95,7 @@ func TestE7RetentionOvertakesARunningTaskOnKafka(t *testing.T) {
 			called, call := once()
 			release := make(chan struct{})
 			text := codec.String
-			plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, text, text), ops.OnLost(policy), anywhere)).
+			plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, text, text), ops.OnLost(policy))).
 				MapValues(func(v string) string {
 					call()
 					<-release
@@ -180,7 +180,7 @@ func TestE7OneForgottenOffsetOfSeveralOnKafka(t *testing.T) {
 		require.NoError(t, r.c.CreateTopic(t.Context(), more, 1, nil))
 		text := codec.String
 		bld := topology.New(r.app)
-		plan, err := bld.From(ops.Source(ops.NewTopic(r.in, text, text), anywhere)).Merge(bld.From(ops.Source(ops.NewTopic(more, text, text), anywhere))).
+		plan, err := bld.From(ops.Source(ops.NewTopic(r.in, text, text))).Merge(bld.From(ops.Source(ops.NewTopic(more, text, text)))).
 			Aggregate(ops.NewState("n", text, text), func(_, v, state string) string { return state + v }).
 			To(ops.Sink(ops.NewTopic(r.out, text, text))).Build()
 		require.NoError(t, err)
@@ -220,7 +220,7 @@ func TestVA04PartitionsThatComeWhileAStaticMemberIsAway(t *testing.T) {
 	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
 		r := newRig(t, b, 2)
 		text := codec.String
-		plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, text, text), anywhere)).To(ops.Sink(ops.NewTopic(r.out, text, text))).Build()
+		plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, text, text))).To(ops.Sink(ops.NewTopic(r.out, text, text))).Build()
 		require.NoError(t, err)
 		static := func(c *exec.Config) { c.InstanceID, c.SessionTimeout = "i", 30*time.Second }
 		r.put("k", "1", "l", "2")
@@ -259,7 +259,7 @@ func TestVA04PartitionsThatComeOnKafka(t *testing.T) {
 		require.ErrorContains(t, err, r.changelog("n")+" has 2 partitions, want 3")
 		// As the error says, a Rekey that keeps the key leaves the state where it is.
 		text := codec.String
-		plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, text, text), anywhere)).
+		plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, text, text))).
 			Rekey("same", func(k, _ string) string { return k }, ops.Partitions(2)).
 			Aggregate(ops.NewState("n", text, text), func(_, v, s string) string { return s + v }).
 			To(ops.Sink(ops.NewTopic(r.out, text, text))).Build()
@@ -323,7 +323,7 @@ func TestTX28SlowFunctionsOnKafka(t *testing.T) {
 	kafka.EachOwn(t, options, func(t *testing.T, b *kafka.Broker) {
 		r := newRig(t, b, 1)
 		text := codec.String
-		plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, text, text), anywhere)).
+		plan, err := topology.New(r.app).From(ops.Source(ops.NewTopic(r.in, text, text))).
 			Aggregate(ops.NewState("n", text, decimal), func(k, v string, n int) int {
 				if strings.HasSuffix(k, "7") {
 					time.Sleep(2500 * time.Millisecond)

@@ -339,7 +339,7 @@ func TestE7ForgottenOffsetsBesideStateAreRefused(t *testing.T) {
 	})
 	t.Run("emptied state", func(t *testing.T) {
 		onBench(t, 1, func(t *testing.T, b *bench) {
-			plan, err := topology.New("app").From(ops.Source(benchIn, anywhere)).
+			plan, err := topology.New("app").From(ops.Source(benchIn)).
 				Aggregate(ops.NewState("n", codec.String, codec.OmitZero(codec.String)), func(_, v, _ string) string { return v }).
 				To(ops.Sink(benchOut)).Build()
 			require.NoError(t, err)
@@ -358,7 +358,7 @@ func TestE7ForgottenOffsetsBesideStateAreRefused(t *testing.T) {
 			_, err := b.log.Append(t.Context(), "more", 0, []commitlog.Record{{Timestamp: 1, Key: []byte("k"), Value: []byte("2")}})
 			require.NoError(t, err)
 			bld := topology.New("app")
-			plan, err := bld.From(ops.Source(benchIn, anywhere)).Merge(bld.From(ops.Source(ops.NewTopic("more", codec.String, codec.String)))).
+			plan, err := bld.From(ops.Source(benchIn)).Merge(bld.From(ops.Source(ops.NewTopic("more", codec.String, codec.String)))).
 				Aggregate(benchSum, func(_, v, state string) string { return state + v }).To(ops.Sink(benchOut)).Build()
 			require.NoError(t, err)
 			b.run(plan, memlog.Faults{}).idle().drain()
@@ -393,7 +393,7 @@ func TestE7ForgottenOffsetsBesideStateAreRefused(t *testing.T) {
 				require.NoError(t, err)
 			}
 			bld := topology.New("app")
-			plan, err := bld.From(ops.Source(benchIn, anywhere)).Merge(bld.From(ops.Source(ops.NewTopic("more", codec.String, codec.String)))).
+			plan, err := bld.From(ops.Source(benchIn)).Merge(bld.From(ops.Source(ops.NewTopic("more", codec.String, codec.String)))).
 				Aggregate(benchSum, func(_, v, state string) string { return state + v }).To(ops.Sink(benchOut)).Build()
 			require.NoError(t, err)
 			b.put(0, "k", "1")
@@ -415,7 +415,7 @@ func TestE7ForgottenOffsetsBesideStateAreRefused(t *testing.T) {
 	t.Run("another store of the name's beginning", func(t *testing.T) {
 		onBench(t, 1, func(t *testing.T, b *bench) {
 			plan := func(state string) *topology.Plan {
-				p, err := topology.New("app").From(ops.Source(benchIn, anywhere)).
+				p, err := topology.New("app").From(ops.Source(benchIn)).
 					Aggregate(ops.NewState(state, codec.String, codec.String), func(_, v, s string) string { return s + v }).To(ops.Sink(benchOut)).Build()
 				require.NoError(t, err)
 				return p

@@ -167,7 +167,7 @@ func TestE4ReasonsToRebuildAStore(t *testing.T) {
 		}, "it does not say what wrote it", "k=19"},
 		{"store taken out", func(t *testing.T, b *bench, d *disk) {
 			b.put(0, "z", "1")
-			plan, err := topology.New("app").From(ops.Source(benchIn, anywhere)).
+			plan, err := topology.New("app").From(ops.Source(benchIn)).
 				Aggregate(benchSum, func(_, v, s string) string { return s + v }).
 				Aggregate(ops.NewState("second", codec.String, codec.String), func(_, v, _ string) string { return v }).
 				To(ops.Sink(benchOut)).Build()
@@ -216,7 +216,7 @@ func TestE4AStoreThatIsNewIsReadFromTheStart(t *testing.T) {
 		b.create("app-second-changelog", 1, map[string]string{"cleanup.policy": "compact"})
 		_, err := b.log.Append(t.Context(), "app-second-changelog", 0, []commitlog.Record{{Key: []byte("k"), Value: []byte("before")}})
 		require.NoError(t, err)
-		plan, err := topology.New("app").From(ops.Source(benchIn, anywhere)).
+		plan, err := topology.New("app").From(ops.Source(benchIn)).
 			Aggregate(benchSum, func(_, v, s string) string { return s + v }).
 			Aggregate(ops.NewState("second", codec.String, codec.String), func(_, v, s string) string { return s + "," + v }).
 			To(ops.Sink(benchOut)).Build()

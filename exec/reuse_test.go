@@ -164,7 +164,7 @@ func TestAChangelogThatWasDeletedIsRefused(t *testing.T) {
 // What looks like it and is not: stores that are new, that never got anything, or were taken out in between.
 func TestAChangelogThatNeverHeldAnythingIsNotRefused(t *testing.T) {
 	second := func(b *bench) *topology.Plan {
-		plan, err := topology.New("app").From(ops.Source(benchIn, anywhere)).
+		plan, err := topology.New("app").From(ops.Source(benchIn)).
 			Aggregate(benchSum, func(_, v, s string) string { return s + v }).
 			Aggregate(ops.NewState("second", codec.String, codec.OmitZero(codec.String)), func(_, v, s string) string {
 				if v == "nothing" {

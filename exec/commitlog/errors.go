@@ -49,6 +49,9 @@ var (
 	// ErrTransactionTimeout: the transaction was open for longer than its timeout, and the broker has aborted it. It is
 	// what a broker calls fenced, without another producer.
 	ErrTransactionTimeout = errors.New("transaction timed out")
+	// ErrTopicRecreated: the topic was deleted, and another one has its name by now, to which the wanted offset
+	// does not belong (KIP-516).
+	ErrTopicRecreated = errors.New("the topic was deleted and created again")
 	// ErrClosed: the log, reader, producer or member was closed.
 	ErrClosed = errors.New("closed")
 )

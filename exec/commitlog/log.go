@@ -79,7 +79,8 @@ type Log interface {
 	CommittedOffsets(ctx context.Context, group string, tps []TopicPartition) (map[TopicPartition]int64, error)
 
 	// CommittedNotes returns what was committed along with the group's offsets (GroupMetadata.Note), of partitions of which
-	// that is not empty. Like CommittedOffsets it waits for offsets that an open transaction has pending.
+	// that is not empty: of offsets that CommittedOffsets would return without waiting for those that an open transaction has
+	// pending.
 	CommittedNotes(ctx context.Context, group string, tps []TopicPartition) (map[TopicPartition]string, error)
 
 	// DeleteRecords deletes the records below an offset, by partition (KIP-107). An offset at or below
@@ -163,6 +164,10 @@ type Producer interface {
 type ReaderConfig struct {
 	// From holds the partitions to read and the offset of the first record wanted from each.
 	From map[TopicPartition]int64
+	// IDs are those of the topics that the offsets are of. A topic that is another one, or becomes another one while it is
+	// read, ends the reader with ErrTopicRecreated: none of its records is delivered. A topic that has none here, or a zero
+	// one, is the one that the reader finds first. A log that tells no ids cannot tell topics apart.
+	IDs map[string]TopicID
 	// Isolation is ReadCommitted by default.
 	Isolation Isolation
 	// FetchBytes bounds one fetch of one partition. 0 means 1 MiB. A single larger batch is delivered all the same.

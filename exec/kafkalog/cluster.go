@@ -30,10 +30,12 @@ type cluster struct {
 	failed     map[int32]time.Time // when a broker last gave no answer to askAny
 	controller int32
 	leaders    map[commitlog.TopicPartition]int32
+	topicIDs   map[string]commitlog.TopicID // as last heard of; none of them zero
 }
 
 func newCluster(cfg *Config) *cluster {
-	c := &cluster{cfg: cfg, controller: noLeader, brokers: map[int32]string{}, failed: map[int32]time.Time{}, leaders: map[commitlog.TopicPartition]int32{}}
+	c := &cluster{cfg: cfg, controller: noLeader, brokers: map[int32]string{}, failed: map[int32]time.Time{}, leaders: map[commitlog.TopicPartition]int32{},
+		topicIDs: map[string]commitlog.TopicID{}}
 	c.conns = c.newPool()
 	return c
 }
@@ -54,6 +56,13 @@ func (c *cluster) leader(tp commitlog.TopicPartition) int32 {
 		return id
 	}
 	return noLeader
+}
+
+// id returns the id of the topic that had the name when it was last heard of, zero if it is not known.
+func (c *cluster) id(topic string) commitlog.TopicID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.topicIDs[topic]
 }
 
 // forget drops what is known of a partition's leader.
@@ -118,6 +127,9 @@ func (c *cluster) describe(ctx context.Context, topics []string) (*description, 
 	defer c.mu.Unlock()
 	c.controller, c.brokers = d.controller, maps.Clone(d.brokers)
 	for _, t := range d.topics {
+		if t.id != (commitlog.TopicID{}) {
+			c.topicIDs[t.name] = t.id
+		}
 		for _, p := range t.partitions {
 			tp := commitlog.TopicPartition{Topic: t.name, Partition: p.index}
 			if _, alive := c.brokers[p.leader]; alive {

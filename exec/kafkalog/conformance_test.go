@@ -49,7 +49,10 @@ func TestConformance(t *testing.T) {
 				Read: func(t testing.TB, tp commitlog.TopicPartition, n int) []commitlog.Record {
 					return readFrom(t, client, tp, n)
 				},
-				DeleteRecords:  func(t testing.TB, tp commitlog.TopicPartition, before int64) { deleteRecords(t, b, tp, before) },
+				DeleteRecords: func(t testing.TB, tp commitlog.TopicPartition, before int64) { deleteRecords(t, b, tp, before) },
+				DeleteTopic: func(t testing.TB, topic string) {
+					require.NoError(t, client.DeleteTopics(context.Background(), topic))
+				},
 				Compressions:   []string{"gzip", "snappy", "lz4", "zstd"},
 				Elapse:         time.Sleep,
 				SessionTimeout: 2 * time.Second,

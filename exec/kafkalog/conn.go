@@ -33,8 +33,8 @@ const (
 // versions is the range of versions that this package speaks of each call. Calls that it
 // writes or reads itself are marked; the others are bounded by kafka-go's messages.
 var versions = map[protocol.ApiKey]struct{ min, max int16 }{
-	protocol.Produce:            {3, 8},   // own framing: lane.go
-	protocol.Fetch:              {11, 11}, // own message: fetch.go
+	protocol.Produce:            {3, 8},          // own framing: lane.go
+	protocol.Fetch:              {11, fetchByID}, // own message: fetch.go
 	protocol.ListOffsets:        {2, 5},
 	protocol.Metadata:           {4, metadataWithIDs}, // own message from there on: metadata.go
 	protocol.OffsetFetch:        {7, 7},               // own message: offsets.go

@@ -58,6 +58,7 @@ const (
 	codeUnsupportedVersion     = 35
 	codeTopicUnauthorized      = 29
 	codeClusterUnauthorized    = 31
+	codeUnknownTopicID         = 100
 )
 
 type override struct {
@@ -84,8 +85,8 @@ type kafkaError struct {
 // and, before its class, of some codes:
 //
 //	NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE
-//	    and whatever else a partition is refused with: its leader is looked up again. A topic that stays missing for
-//	    missingTopicTimeout is fatal.
+//	    and whatever else a partition is refused with: its leader is looked up again. A topic that stays missing, or another
+//	    one, for missingTopicTimeout is fatal.
 //	NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE: the coordinator is looked up again (coordinator.go).
 //	COORDINATOR_LOAD_IN_PROGRESS, CONCURRENT_TRANSACTIONS, NOT_ENOUGH_REPLICAS, OPERATION_NOT_ATTEMPTED
 //	    are asked again within milliseconds: it is what brokers answer while they verify or end a transaction.

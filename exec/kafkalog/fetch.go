@@ -13,7 +13,8 @@ import (
 // fetchPart is what one partition has in a Fetch request and in its answer.
 type fetchPart struct {
 	part *readPart
-	at   int64 // the offset asked for
+	id   commitlog.TopicID // the topic's, zero if it is not known
+	at   int64             // the offset asked for
 
 	answered                            bool
 	code                                int16
@@ -34,11 +35,37 @@ type fetchPart struct {
 // producer from the offset on, to its next marker, are to be left out.
 type abortedTxn struct{ producer, first int64 }
 
-// appendFetch encodes Fetch v11 without a session. kafka-go's message decodes records one by
+// fetchByID is the version of Fetch that goes by topic id (KIP-516, from Kafka 3.1 on), so that a topic which was deleted
+// and created again is not taken for the one whose offset is asked for. Others go by name.
+const fetchByID = 13
+
+// fetchVersion is the version to ask with of a broker that speaks version most: one that goes by name unless the ids
+// of all topics are known.
+func fetchVersion(most int16, parts []fetchPart) int16 {
+	if most < fetchByID || slices.ContainsFunc(parts, func(p fetchPart) bool { return p.id == commitlog.TopicID{} }) {
+		return 11
+	}
+	return fetchByID
+}
+
+// appendFetch encodes Fetch v11 or v13 without a session. kafka-go's message decodes records one by
 // one on the way in.
-func appendFetch(b []byte, clientID string, parts []fetchPart, isolation int8, maxWait, maxBytes, partitionBytes int32) []byte {
-	be := binary.BigEndian
-	b = appendHeader(b, protocol.Fetch, 11, clientID)
+func appendFetch(b []byte, version int16, clientID string, parts []fetchPart, isolation int8, maxWait, maxBytes, partitionBytes int32) []byte {
+	be, byID := binary.BigEndian, version >= fetchByID
+	b = appendHeader(b, protocol.Fetch, version, clientID)
+	array := func(n int) {
+		if byID {
+			b = binary.AppendUvarint(b, uint64(n)+1)
+		} else {
+			b = be.AppendUint32(b, uint32(n))
+		}
+	}
+	tags := func() {
+		if byID {
+			b = append(b, 0)
+		}
+	}
+	tags()                             // of the header
 	b = be.AppendUint32(b, 0xffffffff) // replica id: a consumer
 	b = be.AppendUint32(b, uint32(maxWait))
 	b = be.AppendUint32(b, 1) // min bytes
@@ -46,49 +73,77 @@ func appendFetch(b []byte, clientID string, parts []fetchPart, isolation int8, m
 	b = append(b, byte(isolation))
 	b = be.AppendUint32(b, 0)          // session id
 	b = be.AppendUint32(b, 0xffffffff) // session epoch: none
-	count := len(b)
-	b = be.AppendUint32(b, 0)
 	topics := 0
-	for i := 0; i < len(parts); topics++ {
+	for i := range parts {
+		if i == 0 || parts[i].part.tp.Topic != parts[i-1].part.tp.Topic {
+			topics++
+		}
+	}
+	array(topics)
+	for i := 0; i < len(parts); {
 		topic := parts[i].part.tp.Topic
 		n := 1
 		for i+n < len(parts) && parts[i+n].part.tp.Topic == topic {
 			n++
 		}
-		b = appendString(b, topic)
-		b = be.AppendUint32(b, uint32(n))
+		if byID {
+			b = append(b, parts[i].id[:]...)
+		} else {
+			b = appendString(b, topic)
+		}
+		array(n)
 		for _, p := range parts[i : i+n] {
 			b = be.AppendUint32(b, uint32(p.part.tp.Partition))
 			b = be.AppendUint32(b, 0xffffffff) // current leader epoch: unknown
 			b = be.AppendUint64(b, uint64(p.at))
+			if byID {
+				b = be.AppendUint32(b, 0xffffffff) // epoch of the last record fetched: unknown
+			}
 			b = be.AppendUint64(b, 0xffffffffffffffff) // log start offset: for followers
 			b = be.AppendUint32(b, uint32(partitionBytes))
+			tags()
 		}
+		tags()
 		i += n
 	}
-	be.PutUint32(b[count:], uint32(topics))
-	b = be.AppendUint32(b, 0) // forgotten topics
-	b = appendString(b, "")   // rack
+	array(0) // forgotten topics
+	if byID {
+		b = appendCompactString(b, "") // rack
+	} else {
+		b = appendString(b, "")
+	}
+	tags()
 	finish(b, len(b))
 	return b
 }
 
-// readFetch reads the body of an answer to Fetch v11 into parts, which are those asked for. It
+// readFetch reads the body of an answer to appendFetch into parts, which are those asked for. It
 // looks at the batches' headers only. Records share body's memory. It returns the code of the
 // whole answer.
-func readFetch(body []byte, parts []fetchPart) (code int16, err error) {
-	r := wireReader{b: body}
-	r.int32() // throttle time
+func readFetch(body []byte, version int16, parts []fetchPart) (code int16, err error) {
+	r := wireReader{b: body, flexible: version >= fetchByID}
+	r.tagsIfAny() // of the header
+	r.int32()     // throttle time
 	code = r.int16()
 	r.int32() // session id
 	empty, from := true, 0
-	for range r.array(6) {
-		topic := r.string()
-		for range r.array(42) {
+	for range r.anyArray(6) {
+		var topic []byte
+		var id commitlog.TopicID
+		if r.flexible {
+			copy(id[:], r.take(len(id)))
+		} else {
+			topic = r.string()
+		}
+		for range r.anyArray(37) {
 			partition := r.int32()
 			var p *fetchPart
 			for i := range parts { // answers come in the order of the request
-				if c := &parts[(from+i)%len(parts)]; !c.answered && c.part.tp.Partition == partition && c.part.tp.Topic == string(topic) {
+				c := &parts[(from+i)%len(parts)]
+				if c.answered || c.part.tp.Partition != partition {
+					continue
+				}
+				if r.flexible && c.id == id || !r.flexible && c.part.tp.Topic == string(topic) {
 					p, from = c, from+i+1
 					break
 				}
@@ -101,14 +156,20 @@ func readFetch(body []byte, parts []fetchPart) (code int16, err error) {
 			p.highWatermark = r.int64()
 			p.lastStable = r.int64()
 			p.logStart = r.int64()
-			if n := r.array(16); n > 0 {
+			if n := r.anyArray(16); n > 0 {
 				p.aborted = make([]abortedTxn, n)
 				for i := range p.aborted {
 					p.aborted[i] = abortedTxn{producer: r.int64(), first: r.int64()}
+					r.tagsIfAny()
 				}
 			}
 			r.int32() // preferred read replica
-			p.records = r.bytes()
+			if r.flexible {
+				p.records = r.compactString()
+			} else {
+				p.records = r.bytes()
+			}
+			r.tagsIfAny()
 			if r.bad {
 				return code, r.err()
 			}
@@ -120,7 +181,9 @@ func readFetch(body []byte, parts []fetchPart) (code int16, err error) {
 				return code, at(&commitlog.Error{Op: "fetch", Class: commitlog.Fatal, Err: err}, p.part.tp)
 			}
 		}
+		r.tagsIfAny()
 	}
+	r.tagsIfAny()
 	return code, r.err()
 }
 

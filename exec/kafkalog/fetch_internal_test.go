@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 )
@@ -289,7 +290,7 @@ func TestReadFetch(t *testing.T) {
 	first, second := logBatch{base: 3, producer: -1, values: []string{"a", "b", "c", "d"}}, logBatch{base: 7, producer: -1, values: []string{"e"}}
 	whole := append(first.bytes(t), second.bytes(t)...)
 	parts := askedFor("t", 4)
-	code, err := readFetch(answer("t", nil, whole, whole[:len(whole)-1], whole[:20]), parts)
+	code, err := readFetch(answer("t", nil, whole, whole[:len(whole)-1], whole[:20]), 11, parts)
 	require.NoError(t, err)
 	require.Zero(t, code)
 	for i, want := range []struct {
@@ -313,7 +314,7 @@ func TestReadFetchCutShort(t *testing.T) {
 	whole := answer("topic", batch.bytes(t), batch.bytes(t))
 	for n := range whole {
 		parts := askedFor("topic", 2)
-		_, err := readFetch(whole[:n], parts)
+		_, err := readFetch(whole[:n], 11, parts)
 		require.Error(t, err, "%d bytes of %d", n, len(whole))
 	}
 	for i := range whole {
@@ -321,7 +322,7 @@ func TestReadFetchCutShort(t *testing.T) {
 			bad := slices.Clone(whole)
 			bad[i] ^= x
 			parts := askedFor("topic", 2)
-			_, _ = readFetch(bad, parts) // errors or not: batches are verified later
+			_, _ = readFetch(bad, 11, parts) // errors or not: batches are verified later
 		}
 	}
 }
@@ -329,7 +330,7 @@ func TestReadFetchCutShort(t *testing.T) {
 // A request has the fields of Fetch v11, topics grouped where they follow each other.
 func TestAppendFetch(t *testing.T) {
 	parts := append(askedFor("a", 2), askedFor("b", 1)...)
-	b := appendFetch(nil, "me", append(parts, askedFor("a", 1)...), 1, 250, 1000, 500)
+	b := appendFetch(nil, 11, "me", append(parts, askedFor("a", 1)...), 1, 250, 1000, 500)
 	require.Equal(t, len(b)-4, int(binary.BigEndian.Uint32(b)))
 	r := wireReader{b: b[4:]}
 	require.Equal(t, []int16{1, 11}, []int16{r.int16(), r.int16()})
@@ -354,6 +355,74 @@ func TestAppendFetch(t *testing.T) {
 	require.Empty(t, r.string())
 	require.NoError(t, r.err())
 	require.Empty(t, r.b)
+}
+
+// Both versions are as another client reads and writes them, the later one by topic id.
+func TestFetchMessages(t *testing.T) {
+	batch := logBatch{base: 5, producer: -1, values: []string{"a", "b"}}
+	for _, version := range []int16{11, fetchByID} {
+		parts := append(askedFor("a", 2), askedFor("b", 1)...)
+		for i := range parts {
+			parts[i].id = commitlog.TopicID{parts[i].part.tp.Topic[0], 1}
+		}
+		require.Equal(t, version, fetchVersion(version, parts))
+		req := kmsg.NewPtrFetchRequest()
+		req.SetVersion(version)
+		whole := appendFetch(nil, version, "me", parts, 1, 250, 1000, 500)
+		body := whole[14+len("me"):]
+		if req.IsFlexible() {
+			require.Zero(t, body[0], "tagged fields of the header")
+			body = body[1:]
+		}
+		require.NoError(t, req.ReadFrom(body))
+		require.Equal(t, []int32{-1, 250, 1, 1000, 0, -1}, []int32{req.ReplicaID, req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.SessionID, req.SessionEpoch})
+		require.Len(t, req.Topics, 2)
+		require.Len(t, req.Topics[0].Partitions, 2)
+		asked := req.Topics[0].Partitions[1]
+		require.Equal(t, []int64{1, -1, 5, -1, -1, 500}, []int64{int64(asked.Partition), int64(asked.CurrentLeaderEpoch), asked.FetchOffset,
+			int64(asked.LastFetchedEpoch), asked.LogStartOffset, int64(asked.PartitionMaxBytes)})
+
+		res := kmsg.NewPtrFetchResponse()
+		res.Version, res.ErrorCode = version, 70
+		for i, rt := range req.Topics {
+			topic := kmsg.NewFetchResponseTopic()
+			topic.Topic, topic.TopicID = rt.Topic, rt.TopicID
+			require.Equal(t, version >= fetchByID, topic.TopicID == parts[2*i].id)
+			require.Equal(t, version < fetchByID, topic.Topic == parts[2*i].part.tp.Topic)
+			for _, rp := range rt.Partitions {
+				p := kmsg.NewFetchResponseTopicPartition()
+				p.Partition, p.ErrorCode, p.HighWatermark, p.LastStableOffset, p.LogStartOffset = rp.Partition, int16(i), 100, 90, 1
+				p.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{{ProducerID: 7, FirstOffset: 8}, {ProducerID: 9, FirstOffset: 10}}
+				p.RecordBatches = batch.bytes(t)
+				topic.Partitions = append(topic.Partitions, p)
+			}
+			res.Topics = append(res.Topics, topic)
+		}
+		var b []byte
+		if req.IsFlexible() {
+			b = answerHeader()
+		}
+		b = res.AppendTo(b)
+		code, err := readFetch(b, version, parts)
+		require.NoError(t, err)
+		require.EqualValues(t, 70, code)
+		for i, p := range parts {
+			require.True(t, p.answered)
+			require.EqualValues(t, i/2, p.code)
+			require.Equal(t, []int64{100, 90, 1, 7}, []int64{p.highWatermark, p.lastStable, p.logStart, p.next})
+			require.Equal(t, []abortedTxn{{7, 8}, {9, 10}}, p.aborted)
+		}
+		for n := range b {
+			for i := range parts {
+				parts[i].answered, parts[i].size = false, 0
+			}
+			_, err := readFetch(b[:n], version, parts)
+			require.ErrorIs(t, err, errShort, "%d bytes of %d", n, len(b))
+		}
+		parts[1].id = commitlog.TopicID{}
+		require.EqualValues(t, 11, fetchVersion(17, parts), "without all ids it goes by name")
+	}
+	require.EqualValues(t, 11, fetchVersion(12, nil))
 }
 
 // A chunk costs allocations by batches, never by records.

@@ -18,8 +18,12 @@ func FuzzFetch(f *testing.F) {
 	f.Add(answer("topic", log[:90]))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, body []byte) {
+		version := int16(11)
+		if len(body) > 0 && body[len(body)-1]&1 != 0 {
+			version = fetchByID
+		}
 		parts := askedFor("topic", 2)
-		if _, err := readFetch(body, parts); err != nil {
+		if _, err := readFetch(body, version, parts); err != nil {
 			return
 		}
 		for i := range parts {

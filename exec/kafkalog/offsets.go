@@ -87,17 +87,17 @@ func byTopic(tps []commitlog.TopicPartition) map[string][]int32 {
 // CommittedOffsets implements commitlog.Log. It waits for offsets that an open transaction
 // has pending (KIP-447): they are committed or gone when it returns.
 func (l *Log) CommittedOffsets(ctx context.Context, group string, tps []commitlog.TopicPartition) (map[commitlog.TopicPartition]int64, error) {
-	offsets, _, err := l.committed(ctx, group, tps)
+	offsets, _, err := l.committed(ctx, group, tps, true)
 	return offsets, err
 }
 
 // CommittedNotes implements commitlog.Log.
 func (l *Log) CommittedNotes(ctx context.Context, group string, tps []commitlog.TopicPartition) (map[commitlog.TopicPartition]string, error) {
-	_, notes, err := l.committed(ctx, group, tps)
+	_, notes, err := l.committed(ctx, group, tps, false)
 	return notes, err
 }
 
-func (l *Log) committed(ctx context.Context, group string, tps []commitlog.TopicPartition) (offsets map[commitlog.TopicPartition]int64, notes map[commitlog.TopicPartition]string, err error) {
+func (l *Log) committed(ctx context.Context, group string, tps []commitlog.TopicPartition, stable bool) (offsets map[commitlog.TopicPartition]int64, notes map[commitlog.TopicPartition]string, err error) {
 	if len(tps) == 0 {
 		return map[commitlog.TopicPartition]int64{}, map[commitlog.TopicPartition]string{}, nil
 	}
@@ -112,7 +112,7 @@ func (l *Log) committed(ctx context.Context, group string, tps []commitlog.Topic
 		if err != nil {
 			return err
 		}
-		frame, err := cn.exchange(ctx, appendOffsetFetch(nil, v, cn.clientID, group, byTopic(tps)), cn.timeout)
+		frame, err := cn.exchange(ctx, appendOffsetFetch(nil, v, cn.clientID, group, byTopic(tps), stable), cn.timeout)
 		if err == nil {
 			offsets, notes, err = readOffsetFetch(op, frame[frameHeader:])
 		}
@@ -132,7 +132,7 @@ func (l *Log) committed(ctx context.Context, group string, tps []commitlog.Topic
 
 // appendOffsetFetch encodes OffsetFetch v7, the first that can wait for stable offsets.
 // kafka-go's message ends at v5.
-func appendOffsetFetch(b []byte, version int16, clientID, group string, topics map[string][]int32) []byte {
+func appendOffsetFetch(b []byte, version int16, clientID, group string, topics map[string][]int32, stable bool) []byte {
 	b = appendHeader(b, protocol.OffsetFetch, version, clientID)
 	b = append(b, 0) // no tagged fields in the header
 	b = appendCompactString(b, group)
@@ -145,7 +145,12 @@ func appendOffsetFetch(b []byte, version int16, clientID, group string, topics m
 		}
 		b = append(b, 0)
 	}
-	b = append(b, 1, 0) // require stable; no tagged fields
+	if stable {
+		b = append(b, 1)
+	} else {
+		b = append(b, 0)
+	}
+	b = append(b, 0) // no tagged fields
 	finish(b, len(b))
 	return b
 }

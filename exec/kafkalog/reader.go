@@ -49,6 +49,7 @@ type reader struct {
 // readPart is a reader's view of one partition.
 type readPart struct {
 	tp       commitlog.TopicPartition
+	id       commitlog.TopicID // of the topic whose position it is, zero as long as it is not known
 	position int64
 	leader   int32
 	retryAt  time.Time
@@ -77,7 +78,7 @@ func (l *Log) OpenReader(ctx context.Context, cfg commitlog.ReaderConfig) (commi
 		filled: make(chan struct{}, 1), fetchers: map[int32]*fetcher{}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	for tp, from := range cfg.From {
-		r.parts = append(r.parts, &readPart{tp: tp, position: from, leader: l.cluster.leader(tp), barren: -1,
+		r.parts = append(r.parts, &readPart{tp: tp, id: cfg.IDs[tp.Topic], position: from, leader: noLeader, barren: -1,
 			patience: patience{limit: l.cfg.RetryTimeout}})
 	}
 	slices.SortFunc(r.parts, func(a, b *readPart) int {
@@ -89,7 +90,11 @@ func (l *Log) OpenReader(ctx context.Context, cfg commitlog.ReaderConfig) (commi
 	}
 	r.mu.Lock()
 	for _, p := range r.parts {
-		r.pushLocked(p)
+		if r.leadLocked(p) == nil {
+			r.pushLocked(p)
+		} else {
+			r.findLeadersLocked()
+		}
 	}
 	r.wg.Go(r.deliver)
 	r.mu.Unlock()
@@ -196,18 +201,36 @@ func (r *reader) findLeaders() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range parts {
-		if id := r.log.cluster.leader(p.tp); id != noLeader {
-			p.leader = id
+		cause := r.leadLocked(p)
+		if cause == nil {
 			r.pushLocked(p)
 			continue
 		}
-		cause := err
-		if cause == nil {
-			cause = kafkaErr("fetch", inFetch, codeLeaderNotAvailable)
+		if err != nil && p.leader == noLeader && !errors.Is(cause, commitlog.ErrTopicRecreated) {
+			cause = err
 		}
 		r.delayLocked(p, cause)
 	}
 	return true
+}
+
+// leadLocked sets a partition's leader to who is known to lead it, if the topic is still the one whose position it has.
+func (r *reader) leadLocked(p *readPart) error {
+	leader, is, none := r.log.cluster.leader(p.tp), r.log.cluster.id(p.tp.Topic), commitlog.TopicID{}
+	if p.id == none {
+		p.id = is
+	}
+	if is != p.id && is != none {
+		r.log.cluster.forget(p.tp) // it is asked again: who answered may not have heard of the topic yet
+		e := at(kafkaErr("fetch", inFetch, codeUnknownTopicID), p.tp)
+		e.Err = fmt.Errorf("%w: its id was %v and is %v", commitlog.ErrTopicRecreated, p.id, is)
+		return e
+	}
+	if leader == noLeader {
+		return kafkaErr("fetch", inFetch, codeLeaderNotAvailable)
+	}
+	p.leader = leader
+	return nil
 }
 
 // delayLocked puts off a partition's next fetch, or fails the reader when it was put off for
@@ -268,7 +291,7 @@ func (f *fetcher) pick(parts []fetchPart) (_ []fetchPart, budget int, wait time.
 			wait = min(wait, d)
 			continue
 		}
-		parts = append(parts, fetchPart{part: p, at: p.position})
+		parts = append(parts, fetchPart{part: p, id: p.id, at: p.position})
 	}
 	return parts, max(share-f.held, 1), wait
 }
@@ -276,19 +299,21 @@ func (f *fetcher) pick(parts []fetchPart) (_ []fetchPart, budget int, wait time.
 // fetch asks for parts once and queues what comes.
 func (f *fetcher) fetch(request []byte, parts []fetchPart, budget int) []byte {
 	r := f.r
-	request = appendFetch(request, r.log.cfg.ClientID, parts, isolationLevel(r.cfg.Isolation), int32(r.cfg.MaxWait.Milliseconds()),
-		int32(min(budget, maxFrame/2)), int32(min(r.cfg.FetchBytes, maxFrame/2)))
 	cn, err := r.conns.get(r.ctx, f.broker)
+	var version int16
 	var frame []byte
 	if err == nil {
-		_, err = cn.version(protocol.Fetch)
+		version, err = cn.version(protocol.Fetch)
 	}
 	if err == nil {
+		version = fetchVersion(version, parts)
+		request = appendFetch(request, version, r.log.cfg.ClientID, parts, isolationLevel(r.cfg.Isolation), int32(r.cfg.MaxWait.Milliseconds()),
+			int32(min(budget, maxFrame/2)), int32(min(r.cfg.FetchBytes, maxFrame/2)))
 		frame, err = cn.exchange(r.ctx, request, r.cfg.MaxWait+r.log.cfg.RequestTimeout)
 	}
 	if err == nil {
 		var code int16
-		code, err = readFetch(frame[frameHeader:], parts)
+		code, err = readFetch(frame[frameHeader:], version, parts)
 		if _, ok := errors.AsType[*commitlog.Error](err); err != nil && !ok {
 			cn.fail(err)
 			err = &connError{addr: cn.addr, err: fmt.Errorf("answer to Fetch: %w", err)}

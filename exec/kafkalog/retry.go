@@ -43,7 +43,7 @@ type patience struct {
 	limit time.Duration
 	since time.Time
 	tries int
-	// missing is since when nothing but UNKNOWN_TOPIC_OR_PARTITION was answered, zero if the last error was another.
+	// missing is since when nothing was heard but that the topic is gone, zero if the last error was another.
 	missing time.Time
 }
 
@@ -59,7 +59,7 @@ func (p *patience) next(err error) (time.Duration, error) {
 	}
 	wait := backoff(p.tries, err)
 	until := p.since.Add(p.limit)
-	if code(err) != codeUnknownTopic {
+	if !gone(err) {
 		p.missing = time.Time{}
 	} else {
 		if p.missing.IsZero() {
@@ -76,14 +76,21 @@ func (p *patience) next(err error) (time.Duration, error) {
 	return wait, nil
 }
 
+// gone says whether an error means that the topic does not exist, or that another one has its name.
+func gone(err error) bool {
+	return code(err) == codeUnknownTopic || errors.Is(err, commitlog.ErrTopicRecreated)
+}
+
 // giveUp says how long was tried. A topic still missing is no reason to try later.
 func (p *patience) giveUp(err error) error {
 	tried := fmt.Sprintf("given up after %v and %d tries", time.Since(p.since).Round(100*time.Millisecond), p.tries)
 	if e, ok := errors.AsType[*commitlog.Error](err); ok {
 		c := *e
-		if c.Code == codeUnknownTopic {
+		if gone(err) {
 			c.Class = commitlog.Fatal
-			c.Err = errors.New("does the topic exist?")
+			if c.Err == nil {
+				c.Err = errors.New("does the topic exist?")
+			}
 			return &c
 		}
 		if c.Err == nil {

@@ -55,6 +55,8 @@ func appendCompactBytes(b, v []byte) []byte {
 type wireReader struct {
 	b   []byte
 	bad bool
+	// flexible: what is read by anyArray and tagsIfAny has the form of a flexible version (KIP-482).
+	flexible bool
 }
 
 func (r *wireReader) err() error {
@@ -180,6 +182,21 @@ func (r *wireReader) compactArray(size int) int {
 		return 0
 	}
 	return int(n - 1)
+}
+
+// anyArray is compactArray or array.
+func (r *wireReader) anyArray(size int) int {
+	if r.flexible {
+		return r.compactArray(size)
+	}
+	return r.array(size)
+}
+
+// tagsIfAny skips tagged fields where there can be any.
+func (r *wireReader) tagsIfAny() {
+	if r.flexible {
+		r.tags()
+	}
 }
 
 // tags skips tagged fields.

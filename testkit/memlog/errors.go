@@ -2,6 +2,7 @@ package memlog
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 )
@@ -34,6 +35,7 @@ var (
 	fencedInstance      = code{82, "FENCED_INSTANCE_ID", commitlog.Fenced}
 	invalidRecord       = code{87, "INVALID_RECORD", commitlog.Fatal}
 	producerFenced      = code{90, "PRODUCER_FENCED", commitlog.Fenced}
+	unknownTopicID      = code{100, "UNKNOWN_TOPIC_ID", commitlog.Fatal}
 	errConcurrentCalls  = errors.New("called by two goroutines at once")
 	errEmptyBatch       = errors.New("batch without records")
 	errNoAssignor       = errors.New("no assignor")
@@ -44,6 +46,11 @@ var (
 
 func kafkaError(op string, tp commitlog.TopicPartition, c code, cause error) *commitlog.Error {
 	return &commitlog.Error{Op: op, Topic: tp.Topic, Partition: tp.Partition, Code: c.number, Name: c.name, Class: c.class, Err: cause}
+}
+
+// recreated is what reading a topic meets that is another one by now.
+func recreated(tp commitlog.TopicPartition, was, is commitlog.TopicID) *commitlog.Error {
+	return kafkaError("fetch", tp, unknownTopicID, fmt.Errorf("%w: its id was %v and is %v", commitlog.ErrTopicRecreated, was, is))
 }
 
 func topicError(op, topic string, c code, cause error) *commitlog.Error {

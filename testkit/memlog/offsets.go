@@ -13,7 +13,7 @@ func (l *Log) CommittedOffsets(ctx context.Context, groupName string, tps []comm
 	if err := l.adminFault(ctx, "CommittedOffsets"); err != nil {
 		return nil, err
 	}
-	return committedOf(ctx, l, groupName, tps, func(g *group) map[commitlog.TopicPartition]int64 { return g.offsets })
+	return committedOf(ctx, l, groupName, tps, func(g *group) map[commitlog.TopicPartition]int64 { return g.offsets }, true)
 }
 
 // CommittedNotes implements [commitlog.Log].
@@ -21,11 +21,11 @@ func (l *Log) CommittedNotes(ctx context.Context, groupName string, tps []commit
 	if err := l.adminFault(ctx, "CommittedNotes"); err != nil {
 		return nil, err
 	}
-	return committedOf(ctx, l, groupName, tps, func(g *group) map[commitlog.TopicPartition]string { return g.notes })
+	return committedOf(ctx, l, groupName, tps, func(g *group) map[commitlog.TopicPartition]string { return g.notes }, false)
 }
 
-// committedOf returns what a group has of the partitions when no open transaction holds an offset of them.
-func committedOf[V any](ctx context.Context, l *Log, groupName string, tps []commitlog.TopicPartition, of func(*group) map[commitlog.TopicPartition]V) (map[commitlog.TopicPartition]V, error) {
+// committedOf returns what a group has of the partitions, if stable when no open transaction holds an offset of them.
+func committedOf[V any](ctx context.Context, l *Log, groupName string, tps []commitlog.TopicPartition, of func(*group) map[commitlog.TopicPartition]V, stable bool) (map[commitlog.TopicPartition]V, error) {
 	c := l.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +38,7 @@ func committedOf[V any](ctx context.Context, l *Log, groupName string, tps []com
 		if g == nil {
 			return out, nil
 		}
-		if slices.ContainsFunc(tps, func(tp commitlog.TopicPartition) bool { return g.pending[tp] > 0 }) {
+		if stable && slices.ContainsFunc(tps, func(tp commitlog.TopicPartition) bool { return g.pending[tp] > 0 }) {
 			changed := c.next()
 			c.mu.Unlock()
 			select {
@@ -64,14 +64,17 @@ func (l *Log) SetCommitted(groupName string, offsets map[commitlog.TopicPartitio
 	defer c.mu.Unlock()
 	g := c.group(groupName)
 	for tp, offset := range offsets {
-		g.note(tp, "")
-		if offset < 0 {
-			delete(g.offsets, tp)
-		} else {
+		if g.forget(tp); offset >= 0 {
 			g.offsets[tp] = offset
 		}
 	}
 	c.fire()
+}
+
+// forget removes what the group has of a partition. The caller holds mu.
+func (g *group) forget(tp commitlog.TopicPartition) {
+	delete(g.offsets, tp)
+	delete(g.notes, tp)
 }
 
 // note sets what is kept with an offset. The caller holds mu.

@@ -68,6 +68,9 @@ func (l *Log) OpenReader(ctx context.Context, cfg commitlog.ReaderConfig) (commi
 		if err != nil {
 			return nil, err
 		}
+		if was, is := cfg.IDs[tp.Topic], p.topic.id; was != is && was != (commitlog.TopicID{}) {
+			return nil, recreated(tp, was, is)
+		}
 		r.parts = append(r.parts, readerPart{p: p, position: cfg.From[tp]})
 	}
 	for _, rp := range r.parts {
@@ -167,6 +170,9 @@ func (r *reader) next() (commitlog.Chunk, bool, error) {
 		}
 		p := rp.p
 		if p.deleted {
+			if t := r.log.c.topics[p.Topic]; t != nil {
+				return commitlog.Chunk{}, false, recreated(p.TopicPartition, p.topic.id, t.id)
+			}
 			return commitlog.Chunk{}, false, kafkaError("fetch", p.TopicPartition, unknownTopic, nil)
 		}
 		if rp.position < p.start || rp.position > p.end {

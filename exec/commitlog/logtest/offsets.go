@@ -64,6 +64,7 @@ func notes(e *env) {
 		require.NoError(e, err)
 	}
 	get := func() map[commitlog.TopicPartition]string {
+		e.committed(a.Group, tps...) // waits until what was committed is there
 		got, err := e.Log.CommittedNotes(e.ctx, a.Group, tps)
 		require.NoError(e, err)
 		return got

@@ -23,6 +23,8 @@ var positionCases = []testCase{
 	{"ForeignTransactionAtTheEnd", foreignTransactionAtTheEnd},
 	{"EmptiedLog", emptiedLog},
 	{"DeletedUnderAReader", deletedUnderAReader},
+	{"RecreatedUnderAReader", recreatedUnderAReader},
+	{"RecreatedBeforeAReader", recreatedBeforeAReader},
 }
 
 // L2: at the end of a log that ends in a marker a reader stands at the end, so that a
@@ -278,4 +280,63 @@ func deletedUnderAReader(e *env) {
 	require.ErrorAs(e, s.r.Err(), &re)
 	require.Equal(e, int64(5), re.Offset)
 	require.Equal(e, int64(6), re.Start)
+}
+
+// recreate deletes a topic of one partition and makes another one of that name, with these values.
+func (e *env) recreate(tp commitlog.TopicPartition, values ...string) {
+	e.Helper()
+	e.need(e.DeleteTopic != nil, "DeleteTopic")
+	e.DeleteTopic(e.T, tp.Topic)
+	e.eventually("the topic to be gone", func() bool {
+		topics, err := e.Log.Topics(e.ctx, tp.Topic)
+		require.NoError(e, err)
+		return len(topics) == 0
+	})
+	require.NoError(e, e.Log.CreateTopics(e.ctx, []commitlog.TopicSpec{{Name: tp.Topic, Partitions: 1, Replication: -1}}))
+	e.append(tp, values...)
+}
+
+// requireRecreated requires that a reader ends because its topic is another one, and delivers nothing of that.
+func (e *env) requireRecreated(r commitlog.Reader) {
+	e.Helper()
+	select {
+	case c, ok := <-r.Chunks():
+		require.False(e, ok, "a chunk from %d to %d", c.Base, c.Next)
+	case <-time.After(e.Patience):
+		require.FailNow(e, "the reader did not end")
+	}
+	require.ErrorIs(e, r.Err(), commitlog.ErrTopicRecreated)
+	e.requireClass(commitlog.Fatal, r.Err())
+	require.NoError(e, r.Close())
+}
+
+// E7: a topic that is deleted and created again under a reader is another one, also if it has grown beyond the reader's
+// position by the time that is looked at: what lies before that would be passed over.
+func recreatedUnderAReader(e *env) {
+	tp := e.one()
+	e.append(tp, numbers("v", 3)...)
+	s := e.streamWith(commitlog.ReaderConfig{From: map[commitlog.TopicPartition]int64{tp: 0}, MaxWait: 50 * time.Millisecond})
+	s.until(map[commitlog.TopicPartition]int64{tp: 3})
+	e.recreate(tp, numbers("w", 6)...)
+	e.requireRecreated(s.r)
+}
+
+// E7: so is one that was created again before it is read, if the reader is told which one is meant.
+func recreatedBeforeAReader(e *env) {
+	tp := e.one()
+	e.append(tp, numbers("v", 3)...)
+	topics, err := e.Log.Topics(e.ctx, tp.Topic)
+	require.NoError(e, err)
+	was := map[string]commitlog.TopicID{tp.Topic: topics[tp.Topic].ID}
+	require.NotZero(e, was[tp.Topic])
+	s := e.streamWith(commitlog.ReaderConfig{From: map[commitlog.TopicPartition]int64{tp: 1}, IDs: was})
+	require.Equal(e, numbers("v", 3)[1:], s.until(map[commitlog.TopicPartition]int64{tp: 3}).values(tp))
+	require.NoError(e, s.r.Close())
+	e.recreate(tp, numbers("w", 6)...)
+	r, err := e.Log.OpenReader(e.ctx, commitlog.ReaderConfig{From: map[commitlog.TopicPartition]int64{tp: 3}, IDs: was})
+	if err != nil {
+		require.ErrorIs(e, err, commitlog.ErrTopicRecreated)
+		return
+	}
+	e.requireRecreated(r)
 }
