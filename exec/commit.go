@@ -116,11 +116,13 @@ func (t *task) sendHeld() error {
 
 // committed takes the outcome of C4. On success the state in flight is committed, and what was held is sent.
 func (t *task) committed(r commitResult) error {
+	t.inflight = nil
 	if r.err != nil {
-		t.inflight = nil
 		return r.err
 	}
-	t.inflight = nil
+	if err := t.checkEnds(r.ends); err != nil {
+		return err
+	}
 	t.commits++
 	t.state.committed(r.ends, t.partition, t.closedAt)
 	for _, s := range t.in.sources {
@@ -132,6 +134,23 @@ func (t *task) committed(r commitResult) error {
 		return nil // the next transaction's outputs wait until it closes
 	}
 	return t.sendHeld()
+}
+
+// checkEnds returns an error if a changelog to which was written ends before it did when it was written to last: it
+// is another log, which lacks what was there before. What the next start makes of it is said in notes.go.
+func (t *task) checkEnds(ends map[commitlog.TopicPartition]int64) error {
+	for _, st := range t.state.stores {
+		end, ok := ends[commitlog.TopicPartition{Topic: st.spec.Changelog, Partition: t.partition}]
+		if !ok || end > st.checkpoint {
+			continue
+		}
+		if err := t.app.checkTopics(t.ctx); err != nil {
+			return err
+		}
+		return &TopicsError{Problems: []string{fmt.Sprintf("changelog topic %s partition %d ended at offset %d and ends at %d after more was written: was it deleted and created again, or was a leader elected that was not in sync?",
+			st.spec.Changelog, t.partition, st.checkpoint, end)}}
+	}
+	return nil
 }
 
 // dropHeld drops what was held for a transaction that will not come.

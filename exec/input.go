@@ -2,7 +2,6 @@ package exec
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/ops"
@@ -33,8 +32,11 @@ type source struct {
 	arrived, position int64
 	// committed is the position of the last commit that was handed to the producer.
 	committed int64
-	// known says that the group has an offset of it.
+	// known says that the group has an offset of it, note is what was committed with that when the task started, and was the id of the
+	// topic that it is of if that is another one by now.
 	known bool
+	note  string
+	was   commitlog.TopicID
 	// stable is the last stable offset as last heard of.
 	stable int64
 	taken  int64
@@ -135,11 +137,6 @@ func (in *input) idle() bool {
 		}
 	}
 	return true
-}
-
-// known says whether the group has an offset of any of the partitions.
-func (in *input) known() bool {
-	return slices.ContainsFunc(in.sources, func(s *source) bool { return s.known })
 }
 
 // moved says whether a position is not committed yet, if only over what nobody may see: once

@@ -3,7 +3,6 @@ package exec
 import (
 	"context"
 	"encoding/base64"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,48 +11,33 @@ import (
 	"github.com/wickerwork/wicker/topology"
 )
 
-// With the offsets that a task commits goes a note of the changelogs that hold its state at that time, and of the topics
-// of which the group has offsets:
+// A topic's name says nothing of what it holds: it may have been deleted and created again. So with the offsets that a task
+// commits goes a note of the topics that they, and its state, are of:
 //
-//	wicker-1 <store>=<topic id> ... @<hash of a topic's name> ...
+//	wicker-2 @<topic>=<id> ... &<topic>=<id> ... <store>=<id> ...
 //
-// It is how a changelog that was deleted is told from one that never held anything: without it both are a topic
-// that is empty, or has just been created, beside offsets that say how far the input is in the state. And it is how an
-// offset that was deleted is told from that of a source that has been added. A tool that sets a group's offsets leaves no
-// note, so what it says is believed.
-const notePrefix = "wicker-1"
+//	@  topics of the task's input of which the group has an offset. An offset of another topic of that name is lost
+//	   (E7); one that was deleted is told from that of a source that has been added.
+//	&  the plan's repartition topics. One that was deleted took its records that were not processed with it, and the
+//	   group's offsets of it.
+//	   the changelogs that hold state of the task. One that was deleted is told from one that never held anything.
+//
+// Topics are given by a hash of their names. A task that starts with offsets whose notes are missing, or say something
+// else, commits them again at once. A tool that sets a group's offsets leaves no note, so what it says is believed.
+const notePrefix = "wicker-2"
 
-// maxNote bounds a note's bytes to well below what brokers take. Stores and topics that do not fit are left out, and with
-// that the check of theirs.
-const maxNote = 2000
+// maxNote bounds a note's bytes to well below what brokers take (4096 by default). What does not fit is left out, and with
+// that the check of it.
+const maxNote = 3000
 
-// note is what was read from the notes of a task's offsets.
+// note is what was read from notes: topics' ids by hash, and ids by store. There may be several notes.
 type note struct {
-	stores map[string][]commitlog.TopicID // by name; there may be several notes
-	inputs map[string]bool                // hashes of topics' names
+	inputs, repartitions map[string]commitlog.TopicID
+	stores               map[string][]commitlog.TopicID
 }
 
-// writeNote returns the note of the stores that have something in their changelogs, and of the topics; "" if no
-// store has.
-func (s *state) writeNote(topics []string) string {
-	var b strings.Builder
-	add := func(word string) {
-		if b.Len()+len(word) <= maxNote {
-			b.WriteString(word)
-		}
-	}
-	for _, st := range s.stores {
-		if st.logged && st.changelogID != (commitlog.TopicID{}) {
-			add(" " + st.spec.Name + "=" + st.changelogID.String())
-		}
-	}
-	if b.Len() == 0 {
-		return ""
-	}
-	for _, topic := range topics {
-		add(" @" + fingerprint(topic))
-	}
-	return notePrefix + b.String()
+func newNote() note {
+	return note{map[string]commitlog.TopicID{}, map[string]commitlog.TopicID{}, map[string][]commitlog.TopicID{}}
 }
 
 // read adds what a note says, nothing if it is of another kind.
@@ -63,17 +47,66 @@ func (n *note) read(text string) {
 		return
 	}
 	for _, word := range words[1:] {
-		if hash, ok := strings.CutPrefix(word, "@"); ok {
-			n.inputs[hash] = true
-			continue
-		}
 		name, text, _ := strings.Cut(word, "=")
 		var id commitlog.TopicID
 		if raw, err := base64.RawURLEncoding.DecodeString(text); err == nil && len(raw) == len(id) {
 			copy(id[:], raw)
+		}
+		hash := name[min(1, len(name)):]
+		switch {
+		case strings.HasPrefix(name, "@"):
+			n.inputs[hash] = id
+		case strings.HasPrefix(name, "&"):
+			n.repartitions[hash] = id
+		case known(id):
 			n.stores[name] = append(n.stores[name], id)
 		}
 	}
+}
+
+// known says whether a log tells a topic's id.
+func known(id commitlog.TopicID) bool { return id != commitlog.TopicID{} }
+
+// another says whether a topic that had an id is another one.
+func another(was, is commitlog.TopicID) bool { return known(was) && known(is) && was != is }
+
+// writeNote returns the task's note as it is now; "" if there is nothing to note.
+func (t *task) writeNote() string {
+	var b strings.Builder
+	add := func(word string, id commitlog.TopicID) {
+		word = " " + word + "="
+		if known(id) {
+			word += id.String()
+		}
+		if b.Len()+len(word) <= maxNote {
+			b.WriteString(word)
+		}
+	}
+	mine := map[string]bool{}
+	for _, s := range t.in.sources {
+		if mine[fingerprint(s.tp.Topic)] = true; s.known {
+			add("@"+fingerprint(s.tp.Topic), t.app.topicIDs[s.tp.Topic])
+		}
+	}
+	for _, st := range t.state.stores {
+		if st.logged && known(st.changelogID) {
+			add(st.spec.Name, st.changelogID)
+		}
+	}
+	for _, spec := range t.app.plan.Topics() {
+		if id := t.app.topicIDs[spec.Name]; spec.Kind == topology.RepartitionTopic && known(id) {
+			add("&"+fingerprint(spec.Name), id)
+		}
+	}
+	for _, hash := range slices.Sorted(maps.Keys(t.was.inputs)) { // sources that were taken out, and may come back
+		if !mine[hash] {
+			add("@"+hash, t.was.inputs[hash])
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return notePrefix + b.String()
 }
 
 // noted is an identity whose commits carry a note.
@@ -89,31 +122,24 @@ func (n noted) Current(ctx context.Context, after int32) (commitlog.GroupMetadat
 	return m, err
 }
 
-// commitAs returns as whom the transaction that was just sealed commits. With a note that says more than the one before all
+// commitAs returns as whom the transaction that was just sealed commits. With a note that is not the one before all
 // offsets are committed again: each is to have it.
 func (t *task) commitAs(offsets map[commitlog.TopicPartition]int64) commitlog.Identity {
-	logged, stale := false, t.note == ""
+	stale := t.renote
 	for _, st := range t.state.stores {
 		if !st.logged && len(st.inflight) > 0 {
 			st.logged, stale = true, true
 		}
-		logged = logged || st.logged
 	}
 	for _, s := range t.in.sources {
 		if _, ok := offsets[s.tp]; ok && !s.known {
 			s.known, stale = true, true
 		}
 	}
-	if stale && logged {
-		var topics []string
+	if t.renote = false; stale {
+		t.note = t.writeNote()
 		for _, s := range t.in.sources {
 			if s.known {
-				topics = append(topics, s.tp.Topic)
-			}
-		}
-		t.note = t.state.writeNote(topics)
-		for _, s := range t.in.sources {
-			if s.known && t.note != "" {
 				offsets[s.tp] = s.committed
 			}
 		}
@@ -124,71 +150,21 @@ func (t *task) commitAs(offsets map[commitlog.TopicPartition]int64) commitlog.Id
 	return noted{t.identity, t.note}
 }
 
-// readNotes returns what the notes of the task's offsets say.
-func (t *task) readNotes() (note, error) {
-	n := note{stores: map[string][]commitlog.TopicID{}, inputs: map[string]bool{}}
-	notes, err := t.app.log.CommittedNotes(t.starting, t.app.plan.Name(), t.app.inputs(t.sub, t.partition))
+// readNotes reads the notes of the task's offsets, which were stable when they were read: t.was is what all of them say. It
+// returns them.
+func (t *task) readNotes(tps []commitlog.TopicPartition) (map[commitlog.TopicPartition]string, error) {
+	t.was = newNote()
+	notes, err := t.app.log.CommittedNotes(t.starting, t.app.plan.Name(), tps)
 	for _, text := range slices.Sorted(maps.Values(notes)) {
-		n.read(text)
+		t.was.read(text)
 	}
-	return n, err
+	return notes, err
 }
 
-// recall refuses to begin with empty state where the group's offsets say that there was some: its changelog was
-// deleted, or has lost all its records. A store on disk that has it is left as it is.
-func (t *task) recall(view *changelogView) error {
-	var empty []topology.StoreSpec
-	for _, spec := range t.sub.Stores {
-		if view.ends[commitlog.TopicPartition{Topic: spec.Changelog, Partition: t.partition}] == 0 {
-			empty = append(empty, spec)
-		}
+// checkNote has the task commit again, at once, if an offset has another note than it would get now.
+func (t *task) checkNote() {
+	t.note = t.writeNote()
+	for _, s := range t.in.sources {
+		t.renote = t.renote || s.known && s.note != t.note
 	}
-	if len(empty) == 0 || !t.in.known() {
-		return nil
-	}
-	was, err := t.readNotes()
-	if err != nil {
-		return err
-	}
-	for _, spec := range empty {
-		if ids := was.stores[spec.Name]; len(ids) > 0 {
-			return &DeletedError{Group: t.app.plan.Name(), Task: t.id, Store: spec.Name, Changelog: spec.Changelog, Partition: t.partition,
-				Was: ids[0], Is: view.ids[spec.Changelog], Inputs: t.app.inputs(t.sub, t.partition),
-				Bootstrap: t.app.bootstrap(), Internal: slices.ContainsFunc(t.in.sources, func(s *source) bool { return s.spec.Repartition })}
-		}
-	}
-	return nil
-}
-
-// DeletedError says that a changelog is gone, or empty, that held state when the group committed its offsets: to go on from there
-// with nothing would give wrong results.
-type DeletedError struct {
-	Group, Task string
-	// Store is what has lost its state, Changelog and Partition where it was: Was is the id of the topic that had it, Is that
-	// of the one that has the name now. They are the same if the topic has lost its records.
-	Store, Changelog string
-	Partition        int32
-	Was, Is          commitlog.TopicID
-	// Inputs are the task's input partitions.
-	Inputs []commitlog.TopicPartition
-	// Bootstrap is the cluster's address for the command in the text; "BROKERS" if empty.
-	Bootstrap string
-	// Internal says that an input is a repartition topic, which no longer holds what was processed (E12).
-	Internal bool
-}
-
-// Error says what was found and what can be done about it.
-func (e *DeletedError) Error() string {
-	again := "--to-earliest --execute to build the state from the input again, --to-current to go on without it"
-	if e.Internal {
-		again = "--to-current --execute to go on without it. The input is purged of what was processed, so that the state cannot be built from it again; " +
-			"for that delete the group and all internal topics of the plan, which processes the sources from their beginnings"
-	}
-	gone := fmt.Sprintf("topic %s was deleted: it held state of store %s when group %s committed its offsets (topic id %s), and the topic of that name is empty (%s)",
-		e.Changelog, e.Store, e.Group, e.Was, e.Is)
-	if e.Was == e.Is {
-		gone = fmt.Sprintf("topic %s has lost all records of partition %d: it held state of store %s when group %s committed its offsets", e.Changelog, e.Partition, e.Store, e.Group)
-	}
-	return fmt.Sprintf("task %s: changelog %s. Fill it with a copy; or stop all instances and run %s --reset-offsets %s",
-		e.Task, gone, groupTool(e.Bootstrap, e.Group, e.Inputs), again)
 }

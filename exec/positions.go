@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/ops"
@@ -22,8 +21,11 @@ import (
 //
 // Unless means refused, if the log has ever held anything.
 //
-// The log may lose the position of a running task too, by retention or because its topic is created
-// again. The task then processes and commits what it has read, and goes by the same table.
+// "Holds" means that the offset is of this topic too, and not of one of the same name that was deleted (see notes.go).
+//
+// The log may lose the position of a running task too, by retention. The task then processes and commits what it has read, and
+// goes by the same table. If its topic is deleted and created again it does the former, and the run ends: the next one goes by
+// the table.
 
 // LostError says that the log no longer holds, or does not hold yet, what a group would read next from a partition.
 // It wraps commitlog.ErrOffsetOutOfRange.
@@ -34,6 +36,9 @@ type LostError struct {
 	// Position is the offset that the group goes on at; the log holds those from Start up to, not including, End.
 	// With Position below Start what lies between them is lost.
 	Position, Start, End int64
+	// Was is the id of the topic that Position is of, if it was deleted and Is, another one, has its name: then Position says nothing
+	// of this log. Both are zero otherwise.
+	Was, Is commitlog.TopicID
 	// Bootstrap is the cluster's address for the command in the text; "BROKERS" if empty.
 	Bootstrap string
 	// Internal says that the topic is a repartition topic, so that no source can have a policy for it.
@@ -44,10 +49,14 @@ type LostError struct {
 func (e *LostError) Error() string {
 	text := fmt.Sprintf("topic %s partition %d: ", e.Topic, e.Partition)
 	to := "--to-earliest"
-	if e.Position < e.Start {
+	switch {
+	case known(e.Was):
+		text += fmt.Sprintf("the topic was deleted and created again (its id was %s and is %s): group %s had come to offset %d of the one before, and this one holds %d to %d.",
+			e.Was, e.Is, e.Group, e.Position, e.Start, e.End)
+	case e.Position < e.Start:
 		text += fmt.Sprintf("offsets %d to %d (%d) are lost: group %s has not processed them, but the log starts at %d; does the topic keep records for less time than the group was away?",
 			e.Position, e.Start-1, e.Start-e.Position, e.Group, e.Start)
-	} else {
+	default:
 		text += fmt.Sprintf("group %s goes on at offset %d, but the log ends at %d (it starts at %d): was the topic created again, or did it lose its end?",
 			e.Group, e.Position, e.End, e.Start)
 	}
@@ -89,9 +98,13 @@ func (e *ForgottenError) Error() string {
 }
 
 // extent is what a log holds of a partition: the offsets from start up to end.
-type extent struct{ start, end int64 }
+type extent struct {
+	start, end int64
+	// another says that the log is another one than that of the position it is asked for.
+	another bool
+}
 
-func (x extent) holds(position int64) bool { return x.start <= position && position <= x.end }
+func (x extent) holds(position int64) bool { return !x.another && x.start <= position && position <= x.end }
 
 // extents asks for what the log holds of the partitions.
 func (a *App) extents(ctx context.Context, tps []commitlog.TopicPartition) (map[commitlog.TopicPartition]extent, error) {
@@ -105,7 +118,7 @@ func (a *App) extents(ctx context.Context, tps []commitlog.TopicPartition) (map[
 	}
 	all := make(map[commitlog.TopicPartition]extent, len(tps))
 	for _, tp := range tps {
-		all[tp] = extent{starts[tp], ends[tp]}
+		all[tp] = extent{start: starts[tp], end: ends[tp]}
 	}
 	return all, nil
 }
@@ -116,9 +129,11 @@ func goOn(position int64, log extent, policy ops.LostPolicy) (next, lost int64, 
 	switch {
 	case log.holds(position):
 		return position, 0, true
+	case policy == ops.FromEarliest && log.another:
+		return log.start, 0, true
 	case policy == ops.FromEarliest:
 		return log.start, max(0, log.start-position), true
-	case policy == ops.FromLatest && position < log.start:
+	case policy == ops.FromLatest && position < log.start && !log.another:
 		return log.end, log.end - position, true
 	case policy == ops.FromLatest: // another log: nothing of it was read
 		return log.end, log.end - log.start, true
@@ -141,18 +156,16 @@ func (t *task) locate() error {
 	for _, spec := range t.sub.SourceSpecs() {
 		specs[spec.Topic] = spec
 	}
-	first := len(committed) == 0
-	var was note
-	if !first && len(committed) < len(tps) && len(t.sub.Stores) > 0 {
-		if was, err = t.readNotes(); err != nil {
-			return err
-		}
+	notes, err := t.readNotes(tps)
+	if err != nil {
+		return err
 	}
 	for _, tp := range tps {
 		at, ok := committed[tp]
 		if !ok {
 			at = log[tp].start
-			if log[tp].end > 0 && (first || was.inputs[fingerprint(tp.Topic)]) {
+			_, had := t.was.inputs[fingerprint(tp.Topic)]
+			if log[tp].end > 0 && (had || len(committed) == 0) {
 				t.forgotten = append(t.forgotten, tp)
 			}
 		}
@@ -160,7 +173,12 @@ func (t *task) locate() error {
 			t.app.purger.committed(tp, at)
 		}
 		s := newSource(tp, specs[tp.Topic], at)
-		s.known = ok
+		s.known, s.note = ok, notes[tp]
+		own := newNote()
+		own.read(s.note)
+		if was := own.inputs[fingerprint(tp.Topic)]; another(was, t.app.topicIDs[tp.Topic]) {
+			s.was = was
+		}
 		if err := t.skipLost(s, log[tp]); err != nil {
 			return err
 		}
@@ -172,31 +190,26 @@ func (t *task) locate() error {
 // reach returns what the log holds of the partitions. A new leader may not know yet how far its log is agreed
 // on, so one that ends before a committed offset is asked again.
 func (t *task) reach(tps []commitlog.TopicPartition, committed map[commitlog.TopicPartition]int64) (map[commitlog.TopicPartition]extent, error) {
-	for tries := 0; ; tries++ {
-		log, err := t.app.extents(t.starting, tps)
-		if err != nil || tries == endTries {
-			return log, err
-		}
-		behind := false
-		for tp, at := range committed {
-			behind = behind || at > log[tp].end
-		}
-		if !behind {
-			return log, nil
-		}
-		select {
-		case <-time.After(endRetry):
-		case <-t.starting.Done():
-			return nil, context.Cause(t.starting)
-		}
+	log, err := t.app.extents(t.starting, tps)
+	if err != nil {
+		return nil, err
 	}
+	ends := make(map[commitlog.TopicPartition]int64, len(log))
+	for tp, x := range log {
+		ends[tp] = x.end
+	}
+	err = t.app.confirm(t.starting, ends, func(tp commitlog.TopicPartition, end int64) bool { return committed[tp] <= end })
+	for tp, end := range ends {
+		log[tp] = extent{start: log[tp].start, end: end}
+	}
+	return log, err
 }
 
 // skipLost moves a source on if the log does not hold what it would be asked for next, or returns a
 // *LostError. In a process that was paused for long nothing need be lost: the task's next owner may have gone on from
 // there, and purged what it has processed (E12). Such a task is fenced, as its identity says.
 func (t *task) skipLost(s *source, log extent) error {
-	if log.holds(s.arrived) {
+	if log.another = known(s.was); log.holds(s.arrived) {
 		return nil
 	}
 	if _, err := t.identity.Current(t.ctx, commitlog.AnyGeneration); err != nil {
@@ -204,12 +217,17 @@ func (t *task) skipLost(s *source, log extent) error {
 	}
 	next, lost, ok := goOn(s.arrived, log, s.spec.OnLost)
 	if !ok {
-		return &LostError{Group: t.app.plan.Name(), Topic: s.tp.Topic, Partition: s.tp.Partition, Position: s.arrived,
-			Start: log.start, End: log.end, Bootstrap: t.app.bootstrap(), Internal: s.spec.Repartition}
+		e := &LostError{Group: t.app.plan.Name(), Topic: s.tp.Topic, Partition: s.tp.Partition, Position: s.arrived,
+			Start: log.start, End: log.end, Was: s.was, Bootstrap: t.app.bootstrap(), Internal: s.spec.Repartition}
+		if log.another {
+			e.Is = t.app.topicIDs[s.tp.Topic]
+		}
+		return e
 	}
 	t.log.Warn("input is lost", "topic", s.tp.Topic, "partition", s.tp.Partition, "policy", s.spec.OnLost.String(),
 		"position", s.arrived, "goes on at", next, "lost offsets", lost, "log start", log.start, "log end", log.end)
 	t.env.Counter(s.spec.At, ops.CountLost).Add(lost)
+	s.was = commitlog.TopicID{}
 	s.jump(next)
 	return nil
 }
@@ -266,7 +284,7 @@ func (t *task) read(ctx context.Context) error {
 	for _, s := range t.in.sources {
 		from[s.tp] = s.arrived
 	}
-	reader, err := t.app.log.OpenReader(ctx, commitlog.ReaderConfig{From: from})
+	reader, err := t.app.log.OpenReader(ctx, commitlog.ReaderConfig{From: from, IDs: t.app.topicIDs})
 	if err != nil {
 		return err
 	}
@@ -278,7 +296,13 @@ func (t *task) read(ctx context.Context) error {
 // that is to end the run or the task, t.lost is set: what was read before is processed first.
 func (t *task) readOn() error {
 	err := readerEnded(t.reader)
-	if !errors.Is(err, commitlog.ErrOffsetOutOfRange) {
+	switch {
+	case errors.Is(err, commitlog.ErrTopicRecreated):
+		if t.lost = t.app.checkTopics(t.ctx); t.lost == nil {
+			t.lost = err
+		}
+		return nil
+	case !errors.Is(err, commitlog.ErrOffsetOutOfRange):
 		return err
 	}
 	t.log.Debug("reader", "error", err.Error())

@@ -25,11 +25,40 @@ func TestE7WhatTheNextOwnerHasPurgedIsNotLost(t *testing.T) {
 	for _, policy := range []ops.LostPolicy{ops.EndRun, ops.FromEarliest, ops.FromLatest} {
 		tk := &task{identity: gone{}, ctx: t.Context()}
 		s := newSource(tp, topology.SourceSpec{Topic: tp.Topic, Repartition: true, OnLost: policy}, 100)
-		err := tk.skipLost(s, extent{500, 700})
+		err := tk.skipLost(s, extent{start: 500, end: 700})
 		require.Equal(t, commitlog.Fenced, commitlog.ClassOf(err))
 		require.NotErrorIs(t, err, commitlog.ErrOffsetOutOfRange)
 		require.Equal(t, int64(100), s.arrived)
 		require.False(t, fatal(err))
-		require.NoError(t, tk.skipLost(s, extent{50, 700}), "nothing is lost: nobody is asked")
+		require.NoError(t, tk.skipLost(s, extent{start: 50, end: 700}), "nothing is lost: nobody is asked")
+	}
+}
+
+// Where reading goes on, by what the log holds and the source's policy: the whole table.
+func TestE7WhereReadingGoesOn(t *testing.T) {
+	for _, c := range []struct {
+		position   int64
+		another    bool
+		policy     ops.LostPolicy
+		next, lost int64
+		ok         bool
+	}{
+		{20, false, ops.EndRun, 20, 0, true},
+		{10, false, ops.EndRun, 10, 0, true},
+		{30, false, ops.EndRun, 30, 0, true},
+		{9, false, ops.EndRun, 0, 0, false},
+		{31, false, ops.EndRun, 0, 0, false},
+		{20, true, ops.EndRun, 0, 0, false},
+		{4, false, ops.FromEarliest, 10, 6, true},
+		{31, false, ops.FromEarliest, 10, 0, true},
+		{20, true, ops.FromEarliest, 10, 0, true},
+		{4, true, ops.FromEarliest, 10, 0, true},
+		{4, false, ops.FromLatest, 30, 26, true},
+		{31, false, ops.FromLatest, 30, 20, true},
+		{20, true, ops.FromLatest, 30, 20, true},
+		{4, true, ops.FromLatest, 30, 20, true},
+	} {
+		next, lost, ok := goOn(c.position, extent{start: 10, end: 30, another: c.another}, c.policy)
+		require.Equal(t, []any{c.next, c.lost, c.ok}, []any{next, lost, ok}, "%+v", c)
 	}
 }

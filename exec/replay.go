@@ -63,7 +63,7 @@ func (r *replay) run() error {
 	bulk := left > bulkOffsets
 	r.write = r.db.Write
 	share := r.app.stateShare()
-	cfg := commitlog.ReaderConfig{From: r.positions, Ahead: int(min(replayAhead, share/4)), FetchBytes: int(min(replayFetch, share/8))}
+	cfg := commitlog.ReaderConfig{From: r.positions, IDs: r.view.ids, Ahead: int(min(replayAhead, share/4)), FetchBytes: int(min(replayFetch, share/8))}
 	var loader kvstore.Loader
 	if bulk {
 		if err := r.takeSlot(); err != nil {
@@ -227,8 +227,7 @@ func (r *replay) explain() error {
 	if err == nil {
 		for _, tp := range tps {
 			topic, ok := topics[tp.Topic]
-			was, zero := r.view.ids[tp.Topic], commitlog.TopicID{}
-			if !ok || topic.ID != was && topic.ID != zero && was != zero {
+			if !ok || another(r.view.ids[tp.Topic], topic.ID) {
 				return fmt.Errorf("restore %s: the topic was deleted while it was read, up to offset %d of %d", tp, r.positions[tp], r.view.ends[tp])
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -134,35 +133,6 @@ func (v *changelogView) of(tps []commitlog.TopicPartition) *changelogView {
 	return part
 }
 
-// confirmEnds asks again for the ends of changelogs that end before a checkpoint of a store: a leader that is new may
-// not know better yet.
-func (a *App) confirmEnds(ctx context.Context, l storeLabel, v *changelogView) error {
-	for tries := 0; tries < endTries; tries++ {
-		var behind []commitlog.TopicPartition
-		for tp, end := range v.ends {
-			if l.checkpoints[tp.Topic] > end {
-				behind = append(behind, tp)
-			}
-		}
-		if len(behind) == 0 {
-			break
-		}
-		timer := a.cfg.Clock.NewTimer(endRetry)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
-		}
-		ends, err := a.log.EndOffsets(ctx, behind, commitlog.ReadUncommitted)
-		if err != nil {
-			return err
-		}
-		maps.Copy(v.ends, ends)
-	}
-	return nil
-}
-
 func changelogPartitions(sub *topology.Subtopology, partition int32) []commitlog.TopicPartition {
 	var tps []commitlog.TopicPartition
 	for _, spec := range sub.Stores {
@@ -189,11 +159,11 @@ func (a *App) unusable(ctx context.Context, l storeLabel, sub *topology.Subtopol
 		}
 		topic := sub.Stores[i].Changelog
 		id := view.ids[topic]
-		if zero := (commitlog.TopicID{}); id != st.id && id != zero && st.id != zero {
+		if another(st.id, id) {
 			return fmt.Sprintf("topic %s was created again: it has id %s, the store is from %s", topic, id, st.id), nil
 		}
 	}
-	if err := a.confirmEnds(ctx, l, view); err != nil {
+	if err := a.confirm(ctx, view.ends, func(tp commitlog.TopicPartition, end int64) bool { return l.checkpoints[tp.Topic] <= end }); err != nil {
 		return "", err
 	}
 	var behind []string

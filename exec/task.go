@@ -67,6 +67,8 @@ type task struct {
 
 	identity commitlog.Identity
 	note     string // goes with the offsets it commits, see commitAs
+	renote   bool   // it is to go with all offsets at once
+	was      note   // what was noted when the task started
 	producer commitlog.Producer
 	reader   commitlog.Reader
 	db       kvstore.Store
@@ -198,6 +200,7 @@ func (t *task) start() error {
 	if err := t.remember(); err != nil {
 		return err
 	}
+	t.checkNote()
 	emits, err := t.sub.Wire(&t.env)
 	if err != nil {
 		return err
@@ -217,6 +220,9 @@ func (t *task) loop() error {
 	t.careful = t.app.expiries.of(t.id)
 	defer t.watch()()
 	t.publish() // what was restored
+	if t.renote {
+		t.opened = t.flushedAt
+	}
 	for {
 		wait := true
 		if t.room() && t.in.buffered() {
@@ -232,6 +238,9 @@ func (t *task) loop() error {
 				return err
 			}
 			return t.lost
+		}
+		if t.commits != t.published.commits {
+			t.publish() // a task without input too
 		}
 		now := cfg.Clock.Now()
 		// Before the next commit is in flight: while one is, nothing may be flushed, and when commits take

@@ -54,7 +54,7 @@ func (a *App) prepareTopics(ctx context.Context) error {
 		return err
 	}
 	maps.Copy(counts, internal)
-	if err := a.ensureInternal(ctx, specs, internal); err != nil {
+	if err := a.ensureInternal(ctx, specs, internal, counts); err != nil {
 		return err
 	}
 	a.partitions = counts
@@ -92,7 +92,7 @@ func (a *App) checkTopics(ctx context.Context) error {
 			problems = append(problems, fmt.Sprintf("topic %s was deleted while the plan runs", name))
 		case t.Partitions != a.partitions[name]:
 			problems = append(problems, a.countChanged(name, t.Partitions))
-		case t.ID != was && t.ID != commitlog.TopicID{} && was != commitlog.TopicID{}:
+		case another(was, t.ID):
 			problems = append(problems, fmt.Sprintf("topic %s was deleted and created again while the plan runs: its id was %v and is %v; start all instances again", name, was, t.ID))
 		}
 	}
@@ -127,8 +127,8 @@ func (a *App) countChanged(topic string, now int) string {
 }
 
 // ensureInternal creates the internal topics that are missing, and verifies counts and
-// settings of all.
-func (a *App) ensureInternal(ctx context.Context, specs []topology.TopicSpec, counts map[string]int) error {
+// settings of all. counts are their partitions, all those of the plan's topics.
+func (a *App) ensureInternal(ctx context.Context, specs []topology.TopicSpec, counts, all map[string]int) error {
 	var names []string
 	byName := map[string]topology.TopicSpec{}
 	for _, s := range specs {
@@ -145,6 +145,9 @@ func (a *App) ensureInternal(ctx context.Context, specs []topology.TopicSpec, co
 		return err
 	}
 	if err := a.verifyInternal(ctx, found, byName, counts); err != nil {
+		return err
+	}
+	if err := a.checkNotes(ctx, all, found); err != nil {
 		return err
 	}
 	var create []commitlog.TopicSpec
@@ -218,8 +221,16 @@ func (a *App) topicsTool() string { return tool("kafka-topics.sh", a.bootstrap()
 // groupTool is the beginning of a command about a group's offsets of the partitions.
 func groupTool(bootstrap, group string, tps []commitlog.TopicPartition) string {
 	command := tool("kafka-consumer-groups.sh", bootstrap) + " --group " + group
+	partitions := map[string][]int32{}
 	for _, tp := range tps {
-		command += fmt.Sprintf(" --topic %s:%d", tp.Topic, tp.Partition)
+		partitions[tp.Topic] = append(partitions[tp.Topic], tp.Partition)
+	}
+	for _, topic := range slices.Sorted(maps.Keys(partitions)) {
+		command += " --topic " + topic
+		slices.Sort(partitions[topic])
+		for i, p := range partitions[topic] {
+			command += fmt.Sprintf("%c%d", ":,"[min(i, 1)], p)
+		}
 	}
 	return command
 }
