@@ -104,7 +104,9 @@ type extent struct {
 	another bool
 }
 
-func (x extent) holds(position int64) bool { return !x.another && x.start <= position && position <= x.end }
+func (x extent) holds(position int64) bool {
+	return !x.another && x.start <= position && position <= x.end
+}
 
 // extents asks for what the log holds of the partitions.
 func (a *App) extents(ctx context.Context, tps []commitlog.TopicPartition) (map[commitlog.TopicPartition]extent, error) {
