@@ -3,6 +3,7 @@ package exec
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
@@ -77,6 +78,9 @@ func settleTimeout(c *Config) time.Duration { return c.DrainTimeout / 2 }
 // of Memo that are waited for, and the commit.
 func earlyClose(c *Config) time.Duration { return c.TransactionTimeout / 2 }
 
+// maxWireTime is the longest time that a request can name: milliseconds in 32 bits.
+const maxWireTime = math.MaxInt32 * time.Millisecond
+
 // defaultHeartbeat is the default of HeartbeatInterval.
 func defaultHeartbeat(c *Config) time.Duration {
 	return max(time.Millisecond, min(100*time.Millisecond, c.SessionTimeout/3, c.RebalanceTimeout/3))
@@ -97,6 +101,15 @@ func (c *Config) timeProblems() []error {
 		if !wrong[name] && !wrong[of] && value > whole/time.Duration(share) {
 			part := [...]string{1: "", 2: "half of ", 3: "a third of "}[share]
 			errs = append(errs, fmt.Errorf("%s (%v) must be <= %s%s (%v): %s", name, value, part, of, whole, why))
+		}
+	}
+	for _, t := range []struct {
+		name  string
+		value time.Duration
+	}{{"SessionTimeout", c.SessionTimeout}, {"RebalanceTimeout", c.RebalanceTimeout}, {"TransactionTimeout", c.TransactionTimeout}} {
+		if t.value > maxWireTime {
+			wrong[t.name] = true
+			errs = append(errs, fmt.Errorf("%s (%v) must be <= %v, the most that brokers can be told", t.name, t.value, maxWireTime))
 		}
 	}
 	least("SessionTimeout", c.SessionTimeout, 100*time.Millisecond)

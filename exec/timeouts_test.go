@@ -39,6 +39,9 @@ func TestTimesThatCannotWorkTogether(t *testing.T) {
 		"exactly at the bounds": {func(c *exec.Config) {
 			c.CommitInterval, c.HeartbeatInterval, c.DrainTimeout = 30*time.Second, 15*time.Second, time.Minute
 		}, ""},
+		"a session for ever":       {func(c *exec.Config) { c.SessionTimeout = 1<<63 - 1 }, "SessionTimeout (2562047h47m16.854775807s) must be <= 596h31m23.647s, the most that brokers can be told"},
+		"a rebalance for ever":     {func(c *exec.Config) { c.RebalanceTimeout = 1<<63 - 1 }, "RebalanceTimeout (2562047h47m16.854775807s) must be <= 596h31m23.647s, the most that brokers can be told"},
+		"a transaction for ever":   {func(c *exec.Config) { c.TransactionTimeout = 597 * time.Hour }, "TransactionTimeout (597h0m0s) must be <= 596h31m23.647s, the most that brokers can be told"},
 		"no time to drain":         {func(c *exec.Config) { c.DrainTimeout = -time.Second }, "DrainTimeout (-1s) must be >= 1ms"},
 		"no time between flushes":  {func(c *exec.Config) { c.FlushInterval = -time.Second }, "FlushInterval (-1s) must be >= 1\u00b5s"},
 		"no time between commits":  {func(c *exec.Config) { c.CommitInterval = -time.Second }, "CommitInterval (-1s) must be >= 1\u00b5s"},

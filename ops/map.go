@@ -1,5 +1,7 @@
 package ops
 
+import "errors"
+
 // MapOp turns each record into another.
 type MapOp[K, V, K2, V2 any] struct {
 	Label string
@@ -38,6 +40,9 @@ func (o MapValuesOp[K, V, V2]) Wire(site *Site, down Emit[K, V2]) (Emit[K, V], e
 	}, nil
 }
 
+// ErrRecovered says that an operator behind a FlatMap panicked, and that the FlatMap's function recovered that.
+var ErrRecovered = errors.New("panicked behind the emit of a FlatMap, whose function recovered it: let panics pass, they end the transaction")
+
 // FlatMapOp turns each record into any number of others.
 type FlatMapOp[K, V, K2, V2 any] struct {
 	Label string
@@ -50,12 +55,14 @@ func (o FlatMapOp[K, V, K2, V2]) Traits() Traits {
 }
 
 // Wire makes the operator for one task. The function's emit is one closure for the task's
-// life; after a failure further calls of it do nothing.
+// life; after a failure further calls of it do nothing. A panic behind emit that the function recovers is a failure too
+// (ErrRecovered): what was emitted has not been processed.
 func (o FlatMapOp[K, V, K2, V2]) Wire(site *Site, down Emit[K2, V2]) (Emit[K, V], error) {
 	m, at, f := site.Meta(), site.At, o.F
 	var err error
 	emit := func(k K2, v V2) {
 		if err == nil {
+			err = ErrRecovered // unless down returns
 			if err = down(k, v); err == nil {
 				m.At = at
 			}

@@ -268,3 +268,20 @@ func TestOptionsAreCollectedInOrder(t *testing.T) {
 		require.ErrorContains(t, ops.Collect([]ops.Option{opt, ops.Partitions(-1)}).Err, says, "the first is reported")
 	}
 }
+
+// A function that recovers what panics behind its emit does not hide it: what it emitted has not been processed.
+func TestFlatMapDoesNotHideAPanicBehindIt(t *testing.T) {
+	e := newEnv(t)
+	calls := 0
+	flat := wire(t, e, ops.FlatMapOp[string, int, string, int]{F: func(k string, n int, emit func(string, int)) {
+		defer func() { _ = recover() }()
+		emit(k, n)
+	}}, func(string, int) error {
+		if calls++; calls == 1 {
+			panic("behind")
+		}
+		return nil
+	})
+	require.ErrorIs(t, flat("k", 1), ops.ErrRecovered)
+	require.NoError(t, flat("k", 1), "the next record is another one")
+}
