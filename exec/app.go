@@ -87,7 +87,8 @@ func Run(ctx context.Context, plan *topology.Plan, cfg Config) error {
 // Run runs the instance: it checks the topics, creates the internal ones, joins the group
 // and processes what is assigned to it, until ctx ends. It then commits what it has processed, within
 // DrainTimeout, and returns nil. It returns an error early when a record cannot be processed
-// (a *RecordError), when topics are not as planned (a *TopicsError), or when the cluster refuses what
+// (a *RecordError), when topics are not as planned (a *TopicsError), when input, offsets or state that were there are gone
+// (a *LostError, *ForgottenError or *DeletedError, which say how to go on), or when the cluster refuses what
 // no retry mends. An App runs once.
 func (a *App) Run(ctx context.Context) error {
 	if a.started.Swap(true) {

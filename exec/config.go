@@ -30,7 +30,9 @@ type Config struct {
 
 	// InstanceID makes this process's membership of the group static (KIP-345): restarted
 	// within SessionTimeout it gets its tasks back without a rebalance, and at once. It must be
-	// unique in the group. Default: empty, dynamic membership.
+	// unique in the group: of two processes that share one, either may be ended by the other, also the one that was there first. The
+	// group keeps a static member for SessionTimeout after it ended, and Kafka's tools change no offsets until then.
+	// Default: empty, dynamic membership.
 	InstanceID string
 	// StayInGroup keeps the membership when Run ends, to come back within SessionTimeout.
 	// Static members always stay. Default: dynamic members leave, which hands their tasks over at once.
@@ -42,7 +44,7 @@ type Config struct {
 	// also the most.
 	HeartbeatInterval time.Duration
 	// RebalanceTimeout is how long the group waits for its members to join again. Default 60 s, at least
-	// DrainTimeout.
+	// DrainTimeout. Like SessionTimeout and TransactionTimeout at most 2^31-1 milliseconds.
 	RebalanceTimeout time.Duration
 
 	// State is the engine of local state; Run opens and closes it. Default: memory, which is
@@ -83,7 +85,7 @@ type Config struct {
 	// DrainTimeout bounds what the end of Run takes, whatever functions do, and what a task takes that moves to
 	// another process: finishing the batch in hand, committing, closing. What is not finished by half of it is
 	// aborted, and contexts of Memo's calls end; a function that has not returned by the end of it is left behind, with an
-	// error. Default 10 s.
+	// error: at the end of Run, and while it runs also for a task that moved or whose membership was lost, which ends Run. Default 10 s.
 	DrainTimeout time.Duration
 
 	// Replication is the replica count of the topics that Run creates. Default -1, the broker's default.
