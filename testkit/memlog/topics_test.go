@@ -2,6 +2,7 @@ package memlog_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -38,7 +39,9 @@ func TestDeletedTopic(t *testing.T) {
 	create(t, l, "a", 2)
 	_, ok = <-r.Chunks()
 	require.False(t, ok)
-	require.ErrorIs(t, r.Err(), commitlog.ErrTopicRecreated)
+	if !errors.Is(r.Err(), commitlog.ErrTopicRecreated) { // it may have looked between the two
+		require.ErrorContains(t, r.Err(), "UNKNOWN_TOPIC_OR_PARTITION")
+	}
 	got, err := l.CommittedOffsets(ctx, "g", []commitlog.TopicPartition{tp("a", 0)})
 	require.NoError(t, err)
 	require.Empty(t, got)
