@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -48,22 +47,26 @@ func (e *DeletedError) Error() string {
 
 // nowIs says what has a topic's name now.
 func nowIs(id commitlog.TopicID) string {
-	if !known(id) {
+	if id.IsZero() {
 		return "there is no topic of that name"
 	}
 	return fmt.Sprintf("the topic of that name is another one (%s)", id)
 }
 
-// checkNotes compares what the group's offsets say of the plan's internal topics (see notes.go) with those that there are, before
-// any is created: counts has the partitions of all topics.
-func (a *App) checkNotes(ctx context.Context, counts map[string]int, found map[string]commitlog.Topic) error {
+// checkNotes compares what the offsets of the group's tasks say of the plan's internal topics (see notes.go) with those that were
+// found, before any is created.
+func (a *App) checkNotes(ctx context.Context, found map[string]commitlog.Topic) error {
 	var tps []commitlog.TopicPartition
-	for _, sub := range a.plan.Subtopologies() {
-		tps = append(tps, sourcePartitions(sub, counts)...)
+	for _, t := range a.tasks {
+		tps = append(tps, t.inputs...)
 	}
-	notes, err := a.log.CommittedNotes(ctx, a.plan.Name(), tps)
-	if err != nil || len(notes) == 0 {
+	texts, err := a.log.CommittedNotes(ctx, a.plan.Name(), tps)
+	if err != nil || len(texts) == 0 {
 		return err
+	}
+	notes := make(map[commitlog.TopicPartition]note, len(texts))
+	for tp, text := range texts {
+		notes[tp] = newNote(text)
 	}
 	var problems []error
 	for _, spec := range a.plan.Topics() {
@@ -75,7 +78,7 @@ func (a *App) checkNotes(ctx context.Context, counts map[string]int, found map[s
 	}
 	for _, sub := range a.plan.Subtopologies() {
 		for _, st := range sub.Stores {
-			if err := a.checkChangelog(sub, st, found[st.Changelog].ID, sourcePartitions(sub, counts), notes); err != nil {
+			if err := a.checkChangelog(sub, st, found[st.Changelog].ID, notes); err != nil {
 				problems = append(problems, err)
 			}
 		}
@@ -86,25 +89,12 @@ func (a *App) checkNotes(ctx context.Context, counts map[string]int, found map[s
 	return errors.Join(problems...)
 }
 
-// sourcePartitions are all partitions that a sub-topology reads.
-func sourcePartitions(sub *topology.Subtopology, counts map[string]int) []commitlog.TopicPartition {
-	var tps []commitlog.TopicPartition
-	for _, topic := range sub.Sources {
-		for p := range counts[topic] {
-			tps = append(tps, commitlog.TopicPartition{Topic: topic, Partition: int32(p)})
-		}
-	}
-	return tps
-}
-
 // checkRepartition returns a *TopicsError if offsets have been committed beside another topic of that name.
-func (a *App) checkRepartition(name string, is commitlog.TopicID, notes map[commitlog.TopicPartition]string) error {
+func (a *App) checkRepartition(name string, is commitlog.TopicID, notes map[commitlog.TopicPartition]note) error {
 	var was commitlog.TopicID
 	var inputs []commitlog.TopicPartition
-	for tp, text := range notes {
-		n := newNote()
-		n.read(text)
-		if id := n.repartitions[fingerprint(name)]; known(id) && id != is {
+	for tp, n := range notes {
+		if id := n.repartitions[fingerprint(name)]; !id.IsZero() && id != is {
 			was, inputs = id, append(inputs, tp)
 		}
 	}
@@ -123,22 +113,22 @@ func (a *App) checkRepartition(name string, is commitlog.TopicID, notes map[comm
 }
 
 // checkChangelog returns a *DeletedError if offsets have been committed beside another topic that held the store.
-func (a *App) checkChangelog(sub *topology.Subtopology, st topology.StoreSpec, is commitlog.TopicID, tps []commitlog.TopicPartition, notes map[commitlog.TopicPartition]string) error {
-	byTask := map[int32]note{}
-	for _, tp := range tps {
-		n, ok := byTask[tp.Partition]
-		if !ok {
-			n = newNote()
-			byTask[tp.Partition] = n
-		}
-		n.read(notes[tp])
-	}
+func (a *App) checkChangelog(sub *topology.Subtopology, st topology.StoreSpec, is commitlog.TopicID, notes map[commitlog.TopicPartition]note) error {
 	var was commitlog.TopicID
 	var inputs []commitlog.TopicPartition
-	for _, tp := range tps {
-		ids := byTask[tp.Partition].stores[st.Name]
-		if _, ok := notes[tp]; ok && len(ids) > 0 && !slices.Contains(ids, is) {
-			was, inputs = ids[0], append(inputs, tp)
+	for _, t := range a.tasks {
+		if t.sub != sub {
+			continue
+		}
+		var ids []commitlog.TopicID
+		var noted []commitlog.TopicPartition
+		for _, tp := range t.inputs {
+			if n, ok := notes[tp]; ok {
+				ids, noted = append(ids, n.stores[st.Name]...), append(noted, tp)
+			}
+		}
+		if len(ids) > 0 && !slices.Contains(ids, is) {
+			was, inputs = ids[0], append(inputs, noted...)
 		}
 	}
 	if len(inputs) == 0 {
@@ -162,7 +152,7 @@ func (t *task) recall(view *changelogView) error {
 		}
 		tp := commitlog.TopicPartition{Topic: spec.Changelog, Partition: t.partition}
 		partition := int32(-1)
-		if slices.Contains(ids, is) || !known(is) {
+		if slices.Contains(ids, is) || is.IsZero() {
 			if err := t.app.confirm(t.starting, view.ends, func(p commitlog.TopicPartition, end int64) bool { return p != tp || end > 0 }); err != nil {
 				return err
 			}
@@ -172,35 +162,6 @@ func (t *task) recall(view *changelogView) error {
 			partition, is = t.partition, ids[0]
 		}
 		return t.app.deleted(t.sub, spec, partition, ids[0], is, t.app.inputs(t.sub, t.partition))
-	}
-	return nil
-}
-
-// confirm asks again, for a while, for the ends of partitions that are not as they should be: a leader that is new may not
-// know better yet.
-func (a *App) confirm(ctx context.Context, ends map[commitlog.TopicPartition]int64, good func(tp commitlog.TopicPartition, end int64) bool) error {
-	for range endTries {
-		var doubtful []commitlog.TopicPartition
-		for tp, end := range ends {
-			if !good(tp, end) {
-				doubtful = append(doubtful, tp)
-			}
-		}
-		if len(doubtful) == 0 {
-			return nil
-		}
-		timer := a.cfg.Clock.NewTimer(endRetry)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
-		}
-		again, err := a.log.EndOffsets(ctx, doubtful, commitlog.ReadUncommitted)
-		if err != nil {
-			return err
-		}
-		maps.Copy(ends, again)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -40,23 +39,10 @@ func TestE7ATopicThatIsCreatedAgainIsNotReadOnIn(t *testing.T) {
 	for _, policy := range []ops.LostPolicy{ops.EndRun, ops.FromEarliest, ops.FromLatest} {
 		t.Run(policy.String(), func(t *testing.T) {
 			onBench(t, 1, func(t *testing.T, b *bench) {
-				called, call := once()
-				release := make(chan struct{})
-				plan := b.lossy(policy, func(v string) string {
-					if v == "1" {
-						call()
-						<-release
-					}
-					return v
-				})
-				b.put(0, "k", "1")
-				s := b.run(plan, memlog.Faults{})
-				<-called
-				b.put(0, "k", "2")
-				synctest.Wait() // the reader has it
+				s, release := b.busy(policy)
 				b.recreate("in", nil)
 				b.put(0, "k", "a", "k", "b", "k", "c", "k", "d")
-				close(release)
+				release()
 				err := <-s.end
 				var te *exec.TopicsError
 				require.ErrorAs(t, err, &te)

@@ -36,8 +36,13 @@ type note struct {
 	stores               map[string][]commitlog.TopicID
 }
 
-func newNote() note {
-	return note{map[string]commitlog.TopicID{}, map[string]commitlog.TopicID{}, map[string][]commitlog.TopicID{}}
+// newNote returns what notes say, all of them.
+func newNote(texts ...string) note {
+	n := note{map[string]commitlog.TopicID{}, map[string]commitlog.TopicID{}, map[string][]commitlog.TopicID{}}
+	for _, text := range texts {
+		n.read(text)
+	}
+	return n
 }
 
 // read adds what a note says, nothing if it is of another kind.
@@ -58,24 +63,18 @@ func (n *note) read(text string) {
 			n.inputs[hash] = id
 		case strings.HasPrefix(name, "&"):
 			n.repartitions[hash] = id
-		case known(id):
+		case !id.IsZero():
 			n.stores[name] = append(n.stores[name], id)
 		}
 	}
 }
-
-// known says whether a log tells a topic's id.
-func known(id commitlog.TopicID) bool { return id != commitlog.TopicID{} }
-
-// another says whether a topic that had an id is another one.
-func another(was, is commitlog.TopicID) bool { return known(was) && known(is) && was != is }
 
 // writeNote returns the task's note as it is now; "" if there is nothing to note.
 func (t *task) writeNote() string {
 	var b strings.Builder
 	add := func(word string, id commitlog.TopicID) {
 		word = " " + word + "="
-		if known(id) {
+		if !id.IsZero() {
 			word += id.String()
 		}
 		if b.Len()+len(word) <= maxNote {
@@ -89,12 +88,12 @@ func (t *task) writeNote() string {
 		}
 	}
 	for _, st := range t.state.stores {
-		if st.logged && known(st.changelogID) {
+		if st.logged && !st.changelogID.IsZero() {
 			add(st.spec.Name, st.changelogID)
 		}
 	}
 	for _, spec := range t.app.plan.Topics() {
-		if id := t.app.topicIDs[spec.Name]; spec.Kind == topology.RepartitionTopic && known(id) {
+		if id := t.app.topicIDs[spec.Name]; spec.Kind == topology.RepartitionTopic && !id.IsZero() {
 			add("&"+fingerprint(spec.Name), id)
 		}
 	}
@@ -153,11 +152,8 @@ func (t *task) commitAs(offsets map[commitlog.TopicPartition]int64) commitlog.Id
 // readNotes reads the notes of the task's offsets, which were stable when they were read: t.was is what all of them say. It
 // returns them.
 func (t *task) readNotes(tps []commitlog.TopicPartition) (map[commitlog.TopicPartition]string, error) {
-	t.was = newNote()
 	notes, err := t.app.log.CommittedNotes(t.starting, t.app.plan.Name(), tps)
-	for _, text := range slices.Sorted(maps.Values(notes)) {
-		t.was.read(text)
-	}
+	t.was = newNote(slices.Sorted(maps.Values(notes))...)
 	return notes, err
 }
 

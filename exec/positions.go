@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
@@ -48,9 +49,8 @@ type LostError struct {
 // Error names what is lost, and what can be done about it.
 func (e *LostError) Error() string {
 	text := fmt.Sprintf("topic %s partition %d: ", e.Topic, e.Partition)
-	to := "--to-earliest"
 	switch {
-	case known(e.Was):
+	case !e.Was.IsZero():
 		text += fmt.Sprintf("the topic was deleted and created again (its id was %s and is %s): group %s had come to offset %d of the one before, and this one holds %d to %d.",
 			e.Was, e.Is, e.Group, e.Position, e.Start, e.End)
 	case e.Position < e.Start:
@@ -64,8 +64,8 @@ func (e *LostError) Error() string {
 	if !e.Internal {
 		text += "give the source ops.OnLost(ops.FromEarliest), or "
 	}
-	return text + fmt.Sprintf("stop all instances and run %s --reset-offsets %s --execute",
-		groupTool(e.Bootstrap, e.Group, []commitlog.TopicPartition{{Topic: e.Topic, Partition: e.Partition}}), to)
+	return text + fmt.Sprintf("stop all instances and run %s --reset-offsets --to-earliest --execute",
+		groupTool(e.Bootstrap, e.Group, []commitlog.TopicPartition{{Topic: e.Topic, Partition: e.Partition}}))
 }
 
 // Unwrap returns commitlog.ErrOffsetOutOfRange.
@@ -125,6 +125,35 @@ func (a *App) extents(ctx context.Context, tps []commitlog.TopicPartition) (map[
 	return all, nil
 }
 
+// confirm asks again, for a while, for the ends of partitions that are not as they should be: a leader that is new may not
+// know better yet.
+func (a *App) confirm(ctx context.Context, ends map[commitlog.TopicPartition]int64, good func(tp commitlog.TopicPartition, end int64) bool) error {
+	for range endTries {
+		var doubtful []commitlog.TopicPartition
+		for tp, end := range ends {
+			if !good(tp, end) {
+				doubtful = append(doubtful, tp)
+			}
+		}
+		if len(doubtful) == 0 {
+			return nil
+		}
+		timer := a.cfg.Clock.NewTimer(endRetry)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+		again, err := a.log.EndOffsets(ctx, doubtful, commitlog.ReadUncommitted)
+		if err != nil {
+			return err
+		}
+		maps.Copy(ends, again)
+	}
+	return nil
+}
+
 // goOn returns where reading goes on that would go on at position, and how many offsets are passed over
 // without having been read. ok is false if the policy is to end the run.
 func goOn(position int64, log extent, policy ops.LostPolicy) (next, lost int64, ok bool) {
@@ -158,9 +187,11 @@ func (t *task) locate() error {
 	for _, spec := range t.sub.SourceSpecs() {
 		specs[spec.Topic] = spec
 	}
-	notes, err := t.readNotes(tps)
-	if err != nil {
-		return err
+	var notes map[commitlog.TopicPartition]string
+	if len(committed) > 0 {
+		if notes, err = t.readNotes(tps); err != nil {
+			return err
+		}
 	}
 	for _, tp := range tps {
 		at, ok := committed[tp]
@@ -176,9 +207,7 @@ func (t *task) locate() error {
 		}
 		s := newSource(tp, specs[tp.Topic], at)
 		s.known, s.note = ok, notes[tp]
-		own := newNote()
-		own.read(s.note)
-		if was := own.inputs[fingerprint(tp.Topic)]; another(was, t.app.topicIDs[tp.Topic]) {
+		if was := newNote(s.note).inputs[fingerprint(tp.Topic)]; was.Differs(t.app.topicIDs[tp.Topic]) {
 			s.was = was
 		}
 		if err := t.skipLost(s, log[tp]); err != nil {
@@ -211,7 +240,7 @@ func (t *task) reach(tps []commitlog.TopicPartition, committed map[commitlog.Top
 // *LostError. In a process that was paused for long nothing need be lost: the task's next owner may have gone on from
 // there, and purged what it has processed (E12). Such a task is fenced, as its identity says.
 func (t *task) skipLost(s *source, log extent) error {
-	if log.another = known(s.was); log.holds(s.arrived) {
+	if log.another = !s.was.IsZero(); log.holds(s.arrived) {
 		return nil
 	}
 	if _, err := t.identity.Current(t.ctx, commitlog.AnyGeneration); err != nil {

@@ -32,6 +32,27 @@ func (b *bench) lossy(policy ops.LostPolicy, f func(v string) string) *topology.
 	return plan
 }
 
+// busy runs the plan of lossy on two records of k, 1 and 2: the first is in process until release is called, the other
+// has been read.
+func (b *bench) busy(policy ops.LostPolicy) (s *seat, release func()) {
+	b.t.Helper()
+	called, call := once()
+	released, release := once()
+	plan := b.lossy(policy, func(v string) string {
+		if v == "1" {
+			call()
+			<-released
+		}
+		return v
+	})
+	b.put(0, "k", "1")
+	s = b.run(plan, memlog.Faults{})
+	<-called
+	b.put(0, "k", "2")
+	synctest.Wait()
+	return s, release
+}
+
 func same(v string) string { return v }
 
 // inPart is a partition of the benches' input.
@@ -170,24 +191,11 @@ func TestE7RetentionOvertakesARunningTask(t *testing.T) {
 	for _, policy := range []ops.LostPolicy{ops.EndRun, ops.FromEarliest, ops.FromLatest} {
 		t.Run(policy.String(), func(t *testing.T) {
 			onBench(t, 1, func(t *testing.T, b *bench) {
-				called, call := once()
-				release := make(chan struct{})
-				plan := b.lossy(policy, func(v string) string {
-					if v == "1" {
-						call()
-						<-release
-					}
-					return v
-				})
-				b.put(0, "k", "1")
-				s := b.run(plan, memlog.Faults{})
-				<-called
-				b.put(0, "k", "2")
-				synctest.Wait() // the reader has it
+				s, release := b.busy(policy)
 				b.put(0, "k", "3", "k", "4", "k", "5")
 				_, err := b.log.Truncate(inPart(0), 4)
 				require.NoError(t, err)
-				close(release)
+				release()
 				if policy == ops.EndRun {
 					err := <-s.end
 					var le *exec.LostError

@@ -227,7 +227,7 @@ func (r *replay) explain() error {
 	if err == nil {
 		for _, tp := range tps {
 			topic, ok := topics[tp.Topic]
-			if !ok || another(r.view.ids[tp.Topic], topic.ID) {
+			if !ok || r.view.ids[tp.Topic].Differs(topic.ID) {
 				return fmt.Errorf("restore %s: the topic was deleted while it was read, up to offset %d of %d", tp, r.positions[tp], r.view.ends[tp])
 			}
 		}

@@ -159,7 +159,7 @@ func (a *App) unusable(ctx context.Context, l storeLabel, sub *topology.Subtopol
 		}
 		topic := sub.Stores[i].Changelog
 		id := view.ids[topic]
-		if another(st.id, id) {
+		if st.id.Differs(id) {
 			return fmt.Sprintf("topic %s was created again: it has id %s, the store is from %s", topic, id, st.id), nil
 		}
 	}

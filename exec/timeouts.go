@@ -103,15 +103,15 @@ func (c *Config) timeProblems() []error {
 			errs = append(errs, fmt.Errorf("%s (%v) must be <= %s%s (%v): %s", name, value, part, of, whole, why))
 		}
 	}
-	for _, t := range []struct {
-		name  string
-		value time.Duration
-	}{{"SessionTimeout", c.SessionTimeout}, {"RebalanceTimeout", c.RebalanceTimeout}, {"TransactionTimeout", c.TransactionTimeout}} {
-		if t.value > maxWireTime {
-			wrong[t.name] = true
-			errs = append(errs, fmt.Errorf("%s (%v) must be <= %v, the most that brokers can be told", t.name, t.value, maxWireTime))
+	told := func(name string, value time.Duration) {
+		if value > maxWireTime {
+			wrong[name] = true
+			errs = append(errs, fmt.Errorf("%s (%v) must be <= %v, the most that brokers can be told", name, value, maxWireTime))
 		}
 	}
+	told("SessionTimeout", c.SessionTimeout)
+	told("RebalanceTimeout", c.RebalanceTimeout)
+	told("TransactionTimeout", c.TransactionTimeout)
 	least("SessionTimeout", c.SessionTimeout, 100*time.Millisecond)
 	least("HeartbeatInterval", c.HeartbeatInterval, time.Millisecond)
 	least("RebalanceTimeout", c.RebalanceTimeout, 100*time.Millisecond)

@@ -54,9 +54,6 @@ func (a *App) prepareTopics(ctx context.Context) error {
 		return err
 	}
 	maps.Copy(counts, internal)
-	if err := a.ensureInternal(ctx, specs, internal, counts); err != nil {
-		return err
-	}
 	a.partitions = counts
 	for _, sub := range a.plan.Subtopologies() {
 		n := 0
@@ -68,7 +65,7 @@ func (a *App) prepareTopics(ctx context.Context) error {
 		}
 	}
 	slices.SortStableFunc(a.tasks, func(x, y taskSpec) int { return int(x.partition - y.partition) })
-	return nil
+	return a.ensureInternal(ctx, specs, internal)
 }
 
 // checkTopics returns a *TopicsError if topics have been deleted, created again, or have other partition counts
@@ -92,7 +89,7 @@ func (a *App) checkTopics(ctx context.Context) error {
 			problems = append(problems, fmt.Sprintf("topic %s was deleted while the plan runs", name))
 		case t.Partitions != a.partitions[name]:
 			problems = append(problems, a.countChanged(name, t.Partitions))
-		case another(was, t.ID):
+		case was.Differs(t.ID):
 			problems = append(problems, fmt.Sprintf("topic %s was deleted and created again while the plan runs: its id was %v and is %v; start all instances again", name, was, t.ID))
 		}
 	}
@@ -127,8 +124,8 @@ func (a *App) countChanged(topic string, now int) string {
 }
 
 // ensureInternal creates the internal topics that are missing, and verifies counts and
-// settings of all. counts are their partitions, all those of the plan's topics.
-func (a *App) ensureInternal(ctx context.Context, specs []topology.TopicSpec, counts, all map[string]int) error {
+// settings of all.
+func (a *App) ensureInternal(ctx context.Context, specs []topology.TopicSpec, counts map[string]int) error {
 	var names []string
 	byName := map[string]topology.TopicSpec{}
 	for _, s := range specs {
@@ -147,7 +144,7 @@ func (a *App) ensureInternal(ctx context.Context, specs []topology.TopicSpec, co
 	if err := a.verifyInternal(ctx, found, byName, counts); err != nil {
 		return err
 	}
-	if err := a.checkNotes(ctx, all, found); err != nil {
+	if err := a.checkNotes(ctx, found); err != nil {
 		return err
 	}
 	var create []commitlog.TopicSpec

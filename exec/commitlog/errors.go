@@ -72,6 +72,11 @@ var codeSentinels = map[int16]error{
 	82: ErrInstanceFenced,
 }
 
+// Recreated returns an error that wraps ErrTopicRecreated and tells the ids of the topic that was meant and of the one there is.
+func Recreated(was, is TopicID) error {
+	return fmt.Errorf("%w: its id was %v and is %v", ErrTopicRecreated, was, is)
+}
+
 // TimedOut returns an error that wraps ErrTransactionTimeout and tells how long the transaction was open.
 func TimedOut(open, timeout time.Duration) error {
 	return fmt.Errorf("%w: open for %v, longer than the transaction timeout of %v", ErrTransactionTimeout, seconds(open), seconds(timeout))

@@ -32,6 +32,12 @@ type TopicID [16]byte
 // String returns the id as Kafka's tools print it, in URL-safe base64.
 func (id TopicID) String() string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
+// IsZero says that the log does not tell the id.
+func (id TopicID) IsZero() bool { return id == TopicID{} }
+
+// Differs says that both ids are known and of two topics.
+func (id TopicID) Differs(other TopicID) bool { return !id.IsZero() && !other.IsZero() && id != other }
+
 // TopicSpec is a topic to create.
 type TopicSpec struct {
 	Name       string

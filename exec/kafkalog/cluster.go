@@ -127,7 +127,7 @@ func (c *cluster) describe(ctx context.Context, topics []string) (*description, 
 	defer c.mu.Unlock()
 	c.controller, c.brokers = d.controller, maps.Clone(d.brokers)
 	for _, t := range d.topics {
-		if t.id != (commitlog.TopicID{}) {
+		if !t.id.IsZero() {
 			c.topicIDs[t.name] = t.id
 		}
 		for _, p := range t.partitions {

@@ -42,7 +42,7 @@ const fetchByID = 13
 // fetchVersion is the version to ask with of a broker that speaks version most: one that goes by name unless the ids
 // of all topics are known.
 func fetchVersion(most int16, parts []fetchPart) int16 {
-	if most < fetchByID || slices.ContainsFunc(parts, func(p fetchPart) bool { return p.id == commitlog.TopicID{} }) {
+	if most < fetchByID || slices.ContainsFunc(parts, func(p fetchPart) bool { return p.id.IsZero() }) {
 		return 11
 	}
 	return fetchByID

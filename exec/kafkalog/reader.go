@@ -90,11 +90,8 @@ func (l *Log) OpenReader(ctx context.Context, cfg commitlog.ReaderConfig) (commi
 	}
 	r.mu.Lock()
 	for _, p := range r.parts {
-		if r.leadLocked(p) == nil {
-			r.pushLocked(p)
-		} else {
-			r.findLeadersLocked()
-		}
+		_ = r.leadLocked(p) // or else pushLocked has its leader looked up
+		r.pushLocked(p)
 	}
 	r.wg.Go(r.deliver)
 	r.mu.Unlock()
@@ -206,7 +203,7 @@ func (r *reader) findLeaders() bool {
 			r.pushLocked(p)
 			continue
 		}
-		if err != nil && p.leader == noLeader && !errors.Is(cause, commitlog.ErrTopicRecreated) {
+		if err != nil && !errors.Is(cause, commitlog.ErrTopicRecreated) {
 			cause = err
 		}
 		r.delayLocked(p, cause)
@@ -216,14 +213,14 @@ func (r *reader) findLeaders() bool {
 
 // leadLocked sets a partition's leader to who is known to lead it, if the topic is still the one whose position it has.
 func (r *reader) leadLocked(p *readPart) error {
-	leader, is, none := r.log.cluster.leader(p.tp), r.log.cluster.id(p.tp.Topic), commitlog.TopicID{}
-	if p.id == none {
+	leader, is := r.log.cluster.leader(p.tp), r.log.cluster.id(p.tp.Topic)
+	if p.id.IsZero() {
 		p.id = is
 	}
-	if is != p.id && is != none {
+	if p.id.Differs(is) {
 		r.log.cluster.forget(p.tp) // it is asked again: who answered may not have heard of the topic yet
 		e := at(kafkaErr("fetch", inFetch, codeUnknownTopicID), p.tp)
-		e.Err = fmt.Errorf("%w: its id was %v and is %v", commitlog.ErrTopicRecreated, p.id, is)
+		e.Err = commitlog.Recreated(p.id, is)
 		return e
 	}
 	if leader == noLeader {

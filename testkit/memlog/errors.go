@@ -2,7 +2,6 @@ package memlog
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 )
@@ -50,7 +49,7 @@ func kafkaError(op string, tp commitlog.TopicPartition, c code, cause error) *co
 
 // recreated is what reading a topic meets that is another one by now.
 func recreated(tp commitlog.TopicPartition, was, is commitlog.TopicID) *commitlog.Error {
-	return kafkaError("fetch", tp, unknownTopicID, fmt.Errorf("%w: its id was %v and is %v", commitlog.ErrTopicRecreated, was, is))
+	return kafkaError("fetch", tp, unknownTopicID, commitlog.Recreated(was, is))
 }
 
 func topicError(op, topic string, c code, cause error) *commitlog.Error {

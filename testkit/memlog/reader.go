@@ -68,7 +68,7 @@ func (l *Log) OpenReader(ctx context.Context, cfg commitlog.ReaderConfig) (commi
 		if err != nil {
 			return nil, err
 		}
-		if was, is := cfg.IDs[tp.Topic], p.topic.id; was != is && was != (commitlog.TopicID{}) {
+		if was, is := cfg.IDs[tp.Topic], p.topic.id; was.Differs(is) {
 			return nil, recreated(tp, was, is)
 		}
 		r.parts = append(r.parts, readerPart{p: p, position: cfg.From[tp]})

@@ -237,7 +237,8 @@ func (l *Log) offsets(ctx context.Context, tps []commitlog.TopicPartition, of fu
 }
 
 // DeleteTopics deletes topics with their records and every group's offsets of them. Readers of
-// them end with UNKNOWN_TOPIC_OR_PARTITION, or with ErrTopicRecreated once there is another one of the name. Those that do not exist are ignored. A topic
+// them end with UNKNOWN_TOPIC_OR_PARTITION, or with ErrTopicRecreated once there is another one of the name. Those that do
+// not exist are ignored. A topic
 // created later with the same name is another one, and begins at offset 0.
 func (l *Log) DeleteTopics(names ...string) {
 	c := l.c

@@ -45,6 +45,18 @@ func (e *env) topic(partitions int, config ...string) string {
 	return spec.Name
 }
 
+// deleteTopic deletes a topic and waits until it is gone.
+func (e *env) deleteTopic(topic string) {
+	e.Helper()
+	e.need(e.DeleteTopic != nil, "DeleteTopic")
+	e.DeleteTopic(e.T, topic)
+	e.eventually("the topic to go", func() bool {
+		topics, err := e.Log.Topics(e.ctx, topic)
+		require.NoError(e, err)
+		return len(topics) == 0
+	})
+}
+
 // partitions returns the first n partitions of a topic.
 func partitions(topic string, n int) []commitlog.TopicPartition {
 	var out []commitlog.TopicPartition
