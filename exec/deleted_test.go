@@ -17,11 +17,10 @@ import (
 	"github.com/wickerwork/wicker/topology"
 )
 
-// recreate deletes a topic and makes another one of that name.
+// recreate deletes a topic and makes another one of that name, which no task can look between.
 func (b *bench) recreate(topic string, config map[string]string) {
 	b.t.Helper()
-	b.log.DeleteTopics(topic)
-	b.create(topic, 1, config)
+	require.NoError(b.t, b.log.RecreateTopic(commitlog.TopicSpec{Name: topic, Partitions: 1, Replication: 1, Config: config}))
 }
 
 // refused runs a plan that must end with an error of a type, and returns that.

@@ -129,6 +129,11 @@ func (l *Log) CreateTopics(ctx context.Context, specs []commitlog.TopicSpec) err
 	if err := l.usable(ctx, "create topics"); err != nil {
 		return err
 	}
+	return c.create(specs)
+}
+
+// create is CreateTopics. The caller holds mu.
+func (c *cluster) create(specs []commitlog.TopicSpec) error {
 	var errs []error
 	for _, s := range specs {
 		if c.topics[s.Name] != nil {
@@ -238,12 +243,23 @@ func (l *Log) offsets(ctx context.Context, tps []commitlog.TopicPartition, of fu
 
 // DeleteTopics deletes topics with their records and every group's offsets of them. Readers of
 // them end with UNKNOWN_TOPIC_OR_PARTITION, or with ErrTopicRecreated once there is another one of the name. Those that do
-// not exist are ignored. A topic
-// created later with the same name is another one, and begins at offset 0.
+// not exist are ignored. A topic created later with the same name is another one, and begins at offset 0.
 func (l *Log) DeleteTopics(names ...string) {
-	c := l.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	l.c.delete(names)
+}
+
+// RecreateTopic deletes a topic, if there is one, and creates another one of its name: nobody sees that there was none.
+func (l *Log) RecreateTopic(spec commitlog.TopicSpec) error {
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	l.c.delete([]string{spec.Name})
+	return l.c.create([]commitlog.TopicSpec{spec})
+}
+
+// delete is DeleteTopics. The caller holds mu.
+func (c *cluster) delete(names []string) {
 	for _, n := range names {
 		t := c.topics[n]
 		if t == nil {
