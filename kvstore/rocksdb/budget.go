@@ -50,7 +50,7 @@ func (e *Engine) wrote(s *store) {
 	if wait {
 		options = e.shared.wait
 	}
-	_ = victim.db.Flush(options)
+	_ = victim.flush(options)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.shared.budget.measureLocked(victim)

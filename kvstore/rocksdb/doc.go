@@ -31,6 +31,18 @@
 // after some earlier batch, its checkpoint included (S4); the owner replays the
 // changelog from there. How much that is, is how long the last flush is ago.
 //
+// # A full disk
+//
+// A write that finds no room answers an error that is syscall.ENOSPC and names the
+// directory; so does each one after it. The store stays as it was after some
+// earlier batch, as after a kill, and opens again when there is room. A call that
+// waits for a merge that finds no room, which RocksDB tries again for ever, is
+// ended with the same error after two seconds. RocksDB
+// merges files by writing new ones before it deletes the old ones, so leave
+// free what the largest stores take once more. No store has RocksDB's info log (LOG is
+// empty): in a build with assertions, as Debian's, its writer aborts the process
+// on a full disk.
+//
 // # Memory
 //
 // Options.MemoryBytes bounds what RocksDB holds for all stores of the engine,

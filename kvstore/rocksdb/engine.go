@@ -5,9 +5,8 @@ package rocksdb
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
+	"syscall"
 
 	"github.com/linxGnu/grocksdb"
 
@@ -29,6 +28,7 @@ type Engine struct {
 	dir    *directory // nil before Open
 	shared *shared    // nil before Open
 	stores map[string]*store
+	watch  *watch // nil before Open
 }
 
 var _ kvstore.Engine = (*Engine)(nil)
@@ -64,6 +64,7 @@ func (e *Engine) Open() error {
 		return fmt.Errorf("rocksdb: %w", err)
 	}
 	e.dir, e.shared = dir, newShared(e.opts.withDefaults())
+	e.watch = e.startWatch()
 	return nil
 }
 
@@ -103,8 +104,12 @@ func storeError(name string, err error) error {
 	return fmt.Errorf("rocksdb: store %q: %w", name, err)
 }
 
-// fault is storeError for what RocksDB answered: of damage it tells the remedy.
+// fault is storeError for what RocksDB answered: of damage and a full disk it
+// tells the remedy.
 func (e *Engine) fault(name string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		err = fmt.Errorf("%w; make room on the file system of state directory %s and start again, nothing is lost", err, e.opts.Dir)
+	}
 	if entry, nameErr := dirName(name); nameErr == nil && errors.Is(err, kvstore.ErrCorrupt) {
 		err = fmt.Errorf("%w; delete %s to have it rebuilt from its changelog", err, e.dir.store(entry))
 	}
@@ -186,6 +191,19 @@ func (e *Engine) DestroyStore(name string) error {
 	return nil
 }
 
+// open returns the stores that are open.
+func (e *Engine) open() []*store {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	open := make([]*store, 0, len(e.stores))
+	for _, s := range e.stores {
+		if s != nil {
+			open = append(open, s)
+		}
+	}
+	return open
+}
+
 // closers is how many stores Close closes at once. Closing is mostly waiting
 // for a flush.
 const closers = 8
@@ -202,9 +220,9 @@ func (e *Engine) shut() error {
 	e.gate.Close()
 	// No call is in flight and none will be, so every name has its store. Those
 	// that their owners close right now are still listed.
+	open := e.open()
 	e.mu.Lock()
-	open := slices.Collect(maps.Values(e.stores))
-	dir, shared := e.dir, e.shared
+	dir, shared, watch := e.dir, e.shared, e.watch
 	e.mu.Unlock()
 
 	errs := make([]error, len(open), len(open)+1)
@@ -221,6 +239,7 @@ func (e *Engine) shut() error {
 	if dir == nil {
 		return nil
 	}
+	watch.end()
 	shared.destroy()
 	if err := dir.close(); err != nil {
 		errs = append(errs, fmt.Errorf("rocksdb: state directory %s: %w", e.opts.Dir, err))
@@ -247,6 +266,9 @@ func (e *Engine) MemoryBytes() int64 {
 	}
 	return sum
 }
+
+// noInfoLog is above all levels of RocksDB's messages.
+const noInfoLog grocksdb.InfoLogLevel = 6
 
 // shared is what the stores of an engine have in common, in C memory.
 type shared struct {
@@ -302,9 +324,11 @@ func newShared(o Options) *shared {
 	// 4 MB reserved for a manifest of some kB.
 	s.options.SetMaxFileOpeningThreads(2)
 	s.options.SetManifestPreallocationSize(64 << 10)
-	// Little to read, and nothing that is written by the clock.
-	s.options.SetInfoLogLevel(grocksdb.WarnInfoLogLevel)
-	s.options.SetKeepLogFileNum(2)
+	// No info log, and nothing that is written by the clock. The log's file writer
+	// aborts the process, in a build with assertions like Debian's, on the line
+	// after one that a full disk refused. What it would say is in the errors.
+	s.options.SetInfoLogLevel(noInfoLog)
+	s.options.SetKeepLogFileNum(1)
 	s.options.SetStatsDumpPeriodSec(0)
 	s.options.SetStatsPersistPeriodSec(0)
 	s.plain = s.options.Clone()

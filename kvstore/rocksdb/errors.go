@@ -4,12 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/wickerwork/wicker/kvstore"
 )
 
+// noSpace is what RocksDB adds to its text on a full disk.
+const noSpace = ": No space left on device"
+
 // statusError makes an error of a RocksDB status text. Damage is
-// kvstore.ErrCorrupt. What follows the word key is left out: some texts go on
+// kvstore.ErrCorrupt, a full disk syscall.ENOSPC. What follows the word key is left out: some texts go on
 // with the bytes of one.
 func statusError(text string) error {
 	if i := strings.Index(strings.ToLower(text), "key"); i >= 0 {
@@ -17,6 +21,9 @@ func statusError(text string) error {
 	}
 	if strings.HasPrefix(text, "Corruption") {
 		return fmt.Errorf("%s: %w", text, kvstore.ErrCorrupt)
+	}
+	if rest, full := strings.CutSuffix(text, noSpace); full {
+		return fmt.Errorf("%s: %w", strings.Replace(rest, noSpace, "", 1), syscall.ENOSPC)
 	}
 	return errors.New(text)
 }

@@ -125,11 +125,7 @@ func (l *loader) writeAlone(b *kvstore.Batch) error {
 // plain writes to the memtable.
 func (l *loader) plain(encoding []byte) error {
 	l.unflushed = true
-	if err := l.store.native.write(encoding); err != nil {
-		return l.store.wrap(err)
-	}
-	l.store.engine.wrote(l.store)
-	return nil
+	return l.store.put(encoding)
 }
 
 // seal hands the chunk being filled to a goroutine, after the one before.
@@ -163,7 +159,7 @@ func (l *loader) ingest(c *chunk) error {
 	s := l.store
 	system, data := c.sorted()
 	if l.unflushed {
-		if err := s.flush(); err != nil {
+		if err := s.flush(s.engine.shared.wait); err != nil {
 			return s.wrap(err)
 		}
 		l.unflushed = false
@@ -176,8 +172,11 @@ func (l *loader) ingest(c *chunk) error {
 	}
 	paths, err := l.tables(c, system, data)
 	if err == nil {
-		if err = s.native.ingest(paths); err != nil {
-			err = fmt.Errorf("ingest: %w", err)
+		s.calls.begun.Add(1)
+		err = s.native.ingest(paths)
+		s.calls.ended.Add(1)
+		if err != nil {
+			err = s.stoppedErr(fmt.Errorf("ingest: %w", err))
 		}
 	}
 	return s.wrap(err)

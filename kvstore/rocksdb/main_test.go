@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 // roles are what a child process may do in a directory.
 func roles() map[string]func(dir string) error {
 	return map[string]func(dir string) error{
+		"full":  fillDisk,
 		"hold":  holdDirectory,
 		"write": writeForever,
 		"load":  loadForever,
@@ -44,6 +45,14 @@ type child struct {
 
 func startChild(t *testing.T, role, dir string) *child {
 	t.Helper()
+	c := newChild(t, role, dir)
+	require.NoError(t, c.Start())
+	return c
+}
+
+// newChild is a child that is not started.
+func newChild(t *testing.T, role, dir string) *child {
+	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	c := &child{Cmd: exec.Command(self)}
@@ -52,8 +61,11 @@ func startChild(t *testing.T, role, dir string) *child {
 	out, err := c.StdoutPipe()
 	require.NoError(t, err)
 	c.lines = bufio.NewScanner(out)
-	require.NoError(t, c.Start())
-	t.Cleanup(func() { _ = c.Process.Kill() })
+	t.Cleanup(func() {
+		if c.Process != nil {
+			_ = c.Process.Kill()
+		}
+	})
 	return c
 }
 

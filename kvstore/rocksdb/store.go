@@ -31,6 +31,11 @@ type store struct {
 	// scans is how many Scans are running, nested in each other's visits. The
 	// owner writes it; Close reads it.
 	scans atomic.Int32
+	// calls are those that RocksDB may hold up.
+	calls calls
+	// freeing guards the database against being freed under a look at it.
+	freeing sync.Mutex
+	freed   bool
 	// held is what the write budget last heard of this store, guarded by
 	// engine.mu.
 	held held
@@ -54,7 +59,7 @@ const (
 )
 
 func newStore(name string, e *Engine, db *grocksdb.DB, n native) *store {
-	return &store{name: name, engine: e, gate: gate.New(), db: db, native: n, spare: make([]byte, 0, spareBytes)}
+	return &store{name: name, engine: e, gate: gate.New(), calls: calls{seen: -1}, db: db, native: n, spare: make([]byte, 0, spareBytes)}
 }
 
 // mark is the value of the format mark: format and name of the store.
@@ -169,8 +174,16 @@ func (s *store) Write(b *kvstore.Batch) error {
 	if b.Len() == 0 {
 		return nil
 	}
-	if err := s.native.write(b.Encoding()); err != nil {
-		return s.wrap(err)
+	return s.put(b.Encoding())
+}
+
+// put writes an encoded batch.
+func (s *store) put(encoding []byte) error {
+	s.calls.begun.Add(1)
+	err := s.native.write(encoding)
+	s.calls.ended.Add(1)
+	if err != nil {
+		return s.wrap(s.stoppedErr(err))
 	}
 	s.engine.wrote(s)
 	return nil
@@ -212,12 +225,15 @@ func (s *store) Flush() error {
 		return s.closedErr()
 	}
 	defer s.gate.Leave()
-	return s.wrap(s.flush())
+	return s.wrap(s.flush(s.engine.shared.wait))
 }
 
-func (s *store) flush() error {
-	if err := s.db.Flush(s.engine.shared.wait); err != nil {
-		return fmt.Errorf("flush: %w", statusError(err.Error()))
+func (s *store) flush(options *grocksdb.FlushOptions) error {
+	s.calls.begun.Add(1)
+	err := s.db.Flush(options)
+	s.calls.ended.Add(1)
+	if err != nil {
+		return s.stoppedErr(fmt.Errorf("flush: %w", statusError(err.Error())))
 	}
 	return nil
 }
@@ -285,7 +301,7 @@ func (s *store) shut() error {
 		if s.loader != nil {
 			s.loader.abandon()
 		}
-		err = s.wrap(s.flush())
+		err = s.wrap(s.flush(s.engine.shared.wait))
 		s.free()
 		s.engine.released(s)
 	})
@@ -294,6 +310,9 @@ func (s *store) shut() error {
 
 // free gives up the database without a flush of ours.
 func (s *store) free() {
+	s.freeing.Lock()
+	defer s.freeing.Unlock()
+	s.freed = true
 	s.native.destroy()
 	s.db.Close()
 }
