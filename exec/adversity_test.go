@@ -218,6 +218,9 @@ func TestConfigNamesEachFieldThatCannotWork(t *testing.T) {
 	require.ErrorContains(t, err, "Brokers")
 	_, err = exec.New(nil, exec.Config{Brokers: []string{"localhost:1"}})
 	require.ErrorContains(t, err, "plan is nil")
+	_, err = exec.New(&topology.Plan{}, exec.Config{})
+	require.ErrorContains(t, err, "plan is empty: it is made by Builder.Build")
+	require.ErrorContains(t, new(exec.App).Run(t.Context()), "the App is empty: it is made by New")
 	require.ErrorContains(t, exec.Run(t.Context(), plan, exec.Config{}), "wicker: config: Brokers")
 }
 

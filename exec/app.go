@@ -57,6 +57,9 @@ func New(plan *topology.Plan, cfg Config) (*App, error) {
 	if plan == nil {
 		return nil, &ConfigError{Err: errors.New("plan is nil: did Build return an error?")}
 	}
+	if plan.Name() == "" {
+		return nil, &ConfigError{Err: errors.New("plan is empty: it is made by Builder.Build")}
+	}
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -91,6 +94,9 @@ func Run(ctx context.Context, plan *topology.Plan, cfg Config) error {
 // (a *LostError, *ForgottenError or *DeletedError, which say how to go on), or when the cluster refuses what
 // no retry mends. An App runs once.
 func (a *App) Run(ctx context.Context) error {
+	if a.plan == nil {
+		return &ConfigError{Err: errors.New("the App is empty: it is made by New")}
+	}
 	if a.started.Swap(true) {
 		return fmt.Errorf("wicker: %s: Run was called before: an App runs once", a.plan.Name())
 	}

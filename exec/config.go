@@ -179,7 +179,7 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.Log == nil {
-		if err := (kafkalog.Config{Brokers: c.Brokers, SASL: c.SASL}).Validate(); err != nil {
+		if err := (kafkalog.Config{Brokers: c.Brokers, ClientID: c.ClientID, SASL: c.SASL}).Validate(); err != nil {
 			errs = append(errs, err)
 		}
 	}

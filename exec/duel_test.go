@@ -52,7 +52,7 @@ func TestE8OfTwoInstancesWithOneIDOneEnds(t *testing.T) {
 		case <-ctx.Done():
 			require.FailNow(t, "both live")
 		}
-		require.ErrorContains(t, err, `InstanceID ("i") is used by another process of group app too: give each process one of its own: `)
+		require.ErrorContains(t, err, `InstanceID ("i") was taken over twice within 1m0s, so another process of group app seems to have it too: give each process one of its own: `)
 		require.ErrorContains(t, err, "FENCED_INSTANCE_ID")
 		b.put(0, "k", "b")
 		seats[lives].await(func() bool { return len(b.texts("out", 0)) == 2 })

@@ -3,7 +3,6 @@ package exec
 import (
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 )
@@ -33,7 +32,7 @@ func (t *task) open() {
 // watch raises overdue when the alarm fires, so that a batch need not ask for the time for each record. The function returned
 // ends it. An alarm of a transaction that has closed meanwhile does no harm: the next one closes early.
 func (t *task) watch() (stop func()) {
-	t.alarm = t.app.cfg.Clock.NewTimer(time.Hour)
+	t.alarm = t.app.cfg.Clock.NewTimer(farOff)
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)

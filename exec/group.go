@@ -169,11 +169,8 @@ func (g *group) join(ctx context.Context) {
 // apply takes the outcome of a Join.
 func (g *group) apply(j joined) error {
 	if j.err != nil {
-		if g.replace(j.err) {
-			return nil
-		}
 		if errors.Is(j.err, commitlog.ErrInstanceFenced) {
-			return fmt.Errorf("InstanceID (%q) is used by another process of group %s too: give each process one of its own: %w", g.cfg.InstanceID, g.cfg.Group, j.err)
+			return g.replace(j.err)
 		}
 		if commitlog.ClassOf(j.err) != commitlog.Retriable || g.setbacks >= maxSetbacks {
 			return j.err
@@ -226,18 +223,19 @@ func (g *group) apply(j joined) error {
 	return nil
 }
 
-// replace begins a new membership after one whose instance id is another's now (FENCED_INSTANCE_ID), and says whether it has.
+// replace begins a new membership after one whose instance id is another's now (FENCED_INSTANCE_ID).
 // The other need not be a process: a coordinator that ends in the middle of a rebalance leaves its
 // successor with the id that the member had before, and of requests that were under way in a network that failed
 // the older may come last. Two processes that have the same id take it from each other, until one
-// meets that again within fencePeace.
-func (g *group) replace(err error) bool {
-	if !errors.Is(err, commitlog.ErrInstanceFenced) || !g.replaced.IsZero() && time.Since(g.replaced) < fencePeace {
-		return false
+// meets that again within fencePeace: an error.
+func (g *group) replace(err error) error {
+	if !g.replaced.IsZero() && time.Since(g.replaced) < fencePeace {
+		return fmt.Errorf("InstanceID (%q) was taken over twice within %v, so another process of group %s seems to have it too: give each process one of its own: %w",
+			g.cfg.InstanceID, fencePeace, g.cfg.Group, err)
 	}
 	member, oerr := g.app.log.OpenMember(g.app.ctx, g.cfg)
 	if oerr != nil {
-		return false
+		return errors.Join(oerr, err)
 	}
 	g.log.Warn("join anew: does another process have this instance id?", "instance", g.cfg.InstanceID, "cause", err.Error())
 	if cerr := g.member.Close(g.app.ctx, false); cerr != nil {
@@ -245,13 +243,13 @@ func (g *group) replace(err error) bool {
 	}
 	g.member, g.replaced = member, time.Now()
 	for _, s := range g.slots {
-		s.assigned, s.held, s.due = false, false, false // nothing of it can commit any more
+		s.assigned, s.due = false, false
 		if s.task != nil {
 			g.lose(s)
 		}
 	}
 	g.want(0)
-	return true
+	return nil
 }
 
 // giveUp joins again when the tasks that are not this process's any more have been given up, all of

@@ -75,7 +75,7 @@ func TestE8WhatAnAssignmentMeans(t *testing.T) {
 		{name: "still stopping", was: slotState{task: true, stopping: true}, want: slotState{task: true, stopping: true}, rejoins: true},
 		{name: "ours again while it stops", was: slotState{task: true, stopping: true}, assigned: true, want: slotState{task: true, stopping: true, due: true}},
 		{name: "ours anew after a loss", was: slotState{task: true}, assigned: true, fresh: true, want: slotState{task: true, stopping: true, due: true}, cancelled: true},
-		{name: "another's after a loss", was: slotState{task: true}, fresh: true, want: slotState{task: true, stopping: true}, cancelled: true, rejoins: true},
+		{name: "another's after a loss", was: slotState{task: true}, fresh: true, want: slotState{task: true, stopping: true}, cancelled: true},
 		{name: "new after a loss", assigned: true, fresh: true, want: slotState{due: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

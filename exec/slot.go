@@ -67,7 +67,7 @@ func (g *group) stop(s *slot) {
 	t.stop()
 	cfg := &g.app.cfg
 	// One after the other: in a process that was paused for long both would fire before the task has had a chance.
-	late := time.AfterFunc(time.Hour, func() { g.events <- event{s, t, overdue} })
+	late := time.AfterFunc(farOff, func() { g.events <- event{s, t, overdue} })
 	late.Stop()
 	s.late = late
 	s.cut = time.AfterFunc(cutAfter(cfg), func() {
@@ -76,9 +76,11 @@ func (g *group) stop(s *slot) {
 	})
 }
 
-// lose ends a task whose membership is another's, without order: it can commit nothing any more.
+// lose ends a task whose membership is another's, without order: it can commit nothing any more, so the new membership
+// does not claim it.
 func (g *group) lose(s *slot) {
 	t := s.task
+	s.held, s.claimed = false, false
 	t.cancel(errLost)
 	s.stopping = true
 	if s.late == nil {

@@ -18,6 +18,8 @@ import (
 // taskState is where a task is in its life:
 //
 //	fencing -> restoring -> running -> draining -> closed
+//	   |           |           |          |             ^
+//	   +-----------+--------------------------- asked to stop
 //	   |           |           |          |
 //	   +-----------+-----------+----------+-------> failed
 type taskState int32
@@ -214,7 +216,7 @@ func (t *task) start() error {
 // loop processes batches and closes transactions until it is asked to stop.
 func (t *task) loop() error {
 	cfg := &t.app.cfg
-	timer := cfg.Clock.NewTimer(time.Hour)
+	timer := cfg.Clock.NewTimer(farOff)
 	defer timer.Stop()
 	t.flushedAt = cfg.Clock.Now()
 	t.careful = t.app.expiries.of(t.id)

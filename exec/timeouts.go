@@ -3,7 +3,6 @@ package exec
 import (
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
@@ -47,6 +46,9 @@ const (
 	// delete.retention.ms, a day by default.
 	durableInterval = time.Hour
 
+	// farOff is what a timer is made with that is set when there is something to wait for.
+	farOff = time.Hour
+
 	// endRetry and endTries are for a log that ends before a committed offset or a store's checkpoint: a leader that is new may not know better yet.
 	endRetry = 500 * time.Millisecond
 	endTries = 4
@@ -78,9 +80,6 @@ func settleTimeout(c *Config) time.Duration { return c.DrainTimeout / 2 }
 // of Memo that are waited for, and the commit.
 func earlyClose(c *Config) time.Duration { return c.TransactionTimeout / 2 }
 
-// maxWireTime is the longest time that a request can name: milliseconds in 32 bits.
-const maxWireTime = math.MaxInt32 * time.Millisecond
-
 // defaultHeartbeat is the default of HeartbeatInterval.
 func defaultHeartbeat(c *Config) time.Duration {
 	return max(time.Millisecond, min(100*time.Millisecond, c.SessionTimeout/3, c.RebalanceTimeout/3))
@@ -104,9 +103,9 @@ func (c *Config) timeProblems() []error {
 		}
 	}
 	told := func(name string, value time.Duration) {
-		if value > maxWireTime {
+		if value > commitlog.MaxTimeout {
 			wrong[name] = true
-			errs = append(errs, fmt.Errorf("%s (%v) must be <= %v, the most that brokers can be told", name, value, maxWireTime))
+			errs = append(errs, fmt.Errorf("%s (%v) must be <= %v, the most that brokers can be told", name, value, commitlog.MaxTimeout))
 		}
 	}
 	told("SessionTimeout", c.SessionTimeout)

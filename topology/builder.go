@@ -21,7 +21,8 @@ type Builder struct {
 
 // New begins the topology of an application. app is durable: it is the consumer group, and the
 // first part of the names of internal topics and of transactional ids. It must be of letters, digits,
-// '.', '_' and '-'.
+// '.', '_' and '-'. Two applications of which one's name is the other's followed by '-' may derive the same names ("x" with a
+// state "eu-by", and "x-eu" with a state "by"): on one cluster, let no name begin like that.
 func New(app string) *Builder {
 	b := &Builder{app: app}
 	b.root = &node{b: b, id: -1, at: here(), traits: ops.Traits{Op: "New", Name: app}}

@@ -210,6 +210,9 @@ type Chunk struct {
 	LogStart, LastStable, HighWatermark int64
 }
 
+// MaxTimeout is the longest time that a request of Kafka's protocol can name: milliseconds in 32 bits.
+const MaxTimeout = math.MaxInt32 * time.Millisecond
+
 // MemberConfig describes a group member.
 type MemberConfig struct {
 	Group string

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -200,8 +201,9 @@ func TestOpenCancelled(t *testing.T) {
 
 // Validate tells of every field at once, and no password.
 func TestValidate(t *testing.T) {
-	err := kafkalog.Config{Brokers: []string{"nohost", "h:0"}, SASL: &kafkalog.SASL{Mechanism: "GSSAPI", Password: password}, RetryTimeout: -1}.Validate()
-	for _, want := range []string{"nohost", "h:0", "GSSAPI", "SASL.Username", "RetryTimeout"} {
+	err := kafkalog.Config{Brokers: []string{"nohost", "h:0"}, SASL: &kafkalog.SASL{Mechanism: "GSSAPI", Password: password}, RetryTimeout: -1,
+		ClientID: strings.Repeat("c", 40_000)}.Validate()
+	for _, want := range []string{"nohost", "h:0", "GSSAPI", "SASL.Username", "RetryTimeout", "ClientID (40000 bytes) must be <= 32767 bytes"} {
 		require.ErrorContains(t, err, want)
 	}
 	require.NotContains(t, err.Error(), password)
@@ -212,4 +214,16 @@ func TestValidate(t *testing.T) {
 		require.NotContains(t, fmt.Sprintf(format, &s), password)
 		require.NotContains(t, fmt.Sprintf(format, kafkalog.Config{SASL: &s}.SASL), password)
 	}
+}
+
+// Times that fit no request are refused before one is sent, by the field's name.
+func TestTimesThatFitNoRequest(t *testing.T) {
+	l := connect(t, kafka.StartEmbedded(t, kafka.Options{}))
+	long := commitlog.MaxTimeout + time.Millisecond
+	assign := func([]commitlog.GroupMember) (map[string][]commitlog.TopicPartition, error) { return nil, nil }
+	_, err := l.OpenMember(t.Context(), commitlog.MemberConfig{Group: "g", Protocol: "p", Assign: assign, SessionTimeout: long, RebalanceTimeout: long})
+	require.ErrorContains(t, err, "SessionTimeout (596h31m23.648s) must be <= 596h31m23.647s")
+	require.ErrorContains(t, err, "RebalanceTimeout (596h31m23.648s)")
+	_, err = l.OpenProducer(t.Context(), commitlog.ProducerConfig{TransactionalID: "t", TransactionTimeout: long})
+	require.ErrorContains(t, err, "TransactionTimeout (596h31m23.648s)")
 }

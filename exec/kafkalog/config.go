@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/wickerwork/wicker/exec/commitlog"
 )
 
 // Config says how to reach a cluster. The zero value of every field but Brokers is usable.
@@ -71,12 +74,26 @@ func (s SASL) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // MarshalJSON returns what String does, as a JSON string.
 func (s SASL) MarshalJSON() ([]byte, error) { return strconv.AppendQuote(nil, s.String()), nil }
 
+// wireTime refuses a time that no request can name.
+func wireTime(name string, value time.Duration) error {
+	if value > commitlog.MaxTimeout {
+		return fmt.Errorf("config: %s (%v) must be <= %v, the most that brokers can be told", name, value, commitlog.MaxTimeout)
+	}
+	return nil
+}
+
+// maxClientID is the longest string that a request can hold.
+const maxClientID = math.MaxInt16
+
 // Validate reports everything that is wrong with c, joined.
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if len(c.Brokers) == 0 {
 		bad("Brokers is empty: at least one host:port is needed")
+	}
+	if len(c.ClientID) > maxClientID {
+		bad("ClientID (%d bytes) must be <= %d bytes", len(c.ClientID), maxClientID)
 	}
 	for _, b := range c.Brokers {
 		host, port, err := net.SplitHostPort(b)

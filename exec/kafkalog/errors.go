@@ -49,12 +49,10 @@ const (
 	codeConcurrentTxns         = 51
 	codeOperationNotAttempt    = 55
 	codeGroupNotFound          = 69
-	codeSaslAuthFailed         = 58
 	codeMemberIDRequired       = 79
 	codeFencedInstance         = 82
 	codeCoordinatorLoading     = 14
 	codeCoordinatorNotAvail    = 15
-	codeUnsupportedMechanism   = 33
 	codeUnsupportedVersion     = 35
 	codeTopicUnauthorized      = 29
 	codeClusterUnauthorized    = 31
@@ -108,6 +106,8 @@ type kafkaError struct {
 //	OFFSET_OUT_OF_RANGE of a fetch or DeleteRecords: the log's range is asked for and told (RangeError).
 //	GROUP_ID_NOT_FOUND of an OffsetFetch: no offsets.
 //	TOPIC_ALREADY_EXISTS: no error.
+//	INVALID_SESSION_TIMEOUT, INVALID_TRANSACTION_TIMEOUT, FENCED_INSTANCE_ID: by commitlog's sentinels of these codes
+//	    the executor tells which of its fields to change.
 //	UNSUPPORTED_VERSION, TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED of DescribeProducers: less is told.
 //
 // A server's unexpected error is worth another try where a repetition is harmless.
@@ -265,6 +265,24 @@ func lookup(code int16, s scope) (name string, class commitlog.Class) {
 		}
 	}
 	return e.name, e.class
+}
+
+// membershipLost says of a code inGroup that the coordinator does not know the member any more, or not as this one.
+func membershipLost(code int16) bool {
+	switch code {
+	case codeUnknownMember, codeFencedInstance, codeGroupNotFound:
+		return true
+	}
+	return false
+}
+
+// producerLost says of a code inTxn or inProduce that the producer can do nothing more.
+func producerLost(code int16) bool {
+	switch code {
+	case codeInvalidEpoch, codeProducerFenced, codeInvalidIDMapping, codeTxnCoordinatorFenced:
+		return true
+	}
+	return false
 }
 
 // name returns the name of a code.

@@ -62,14 +62,14 @@ func (m *member) heard(who *identity, generation int32, asked time.Time, err err
 	current, _, _ := who.state()
 	passed := m.passed
 	m.passed = time.Time{}
-	switch code(err) {
-	case codeRebalanceInProgress:
+	switch c := code(err); {
+	case c == codeRebalanceInProgress:
 		who.answered(asked)
 		if m.who == who && current == generation {
 			m.notifyLocked()
 		}
 		return true
-	case codeIllegalGeneration:
+	case c == codeIllegalGeneration:
 		// It was under way while a Join went on to a newer generation, or is ahead of that Join's answer. Only
 		// a static member that others went on without is told so otherwise: it has its place still.
 		who.answered(asked)
@@ -91,7 +91,7 @@ func (m *member) heard(who *identity, generation int32, asked time.Time, err err
 			m.notifyLocked()
 		}
 		return true
-	case codeUnknownMember, codeFencedInstance, codeGroupNotFound:
+	case membershipLost(c):
 		logger.Warn("membership lost", "error", err.Error())
 		m.loseLocked(who, err)
 		return true

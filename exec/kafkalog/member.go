@@ -64,6 +64,9 @@ func (l *Log) OpenMember(ctx context.Context, cfg commitlog.MemberConfig) (commi
 	case cfg.Assign == nil:
 		return nil, wrap(op, errors.New("config: Assign is nil"))
 	}
+	if err := errors.Join(wireTime("SessionTimeout", cfg.SessionTimeout), wireTime("RebalanceTimeout", cfg.RebalanceTimeout)); err != nil {
+		return nil, wrap(op, err)
+	}
 	cfg.SessionTimeout = cmp.Or(max(cfg.SessionTimeout, 0), defaultSessionTimeout)
 	cfg.RebalanceTimeout = cmp.Or(max(cfg.RebalanceTimeout, 0), defaultRebalanceTimeout)
 	cfg.HeartbeatInterval = cmp.Or(max(cfg.HeartbeatInterval, 0), min(cfg.SessionTimeout/3, maxHeartbeatInterval))
@@ -261,8 +264,7 @@ func (m *member) loseLocked(who *identity, err error) {
 func (m *member) took(who *identity, err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch code(err) {
-	case codeUnknownMember, codeFencedInstance, codeGroupNotFound:
+	if membershipLost(code(err)) {
 		if who != nil {
 			m.loseLocked(who, err)
 		}
@@ -361,8 +363,7 @@ func (m *member) leave(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		switch c {
-		case codeUnknownMember, codeFencedInstance, codeGroupNotFound:
+		if membershipLost(c) {
 			return nil
 		}
 		return m.refused(op, c)

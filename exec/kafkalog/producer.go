@@ -109,6 +109,9 @@ func (l *Log) OpenProducer(ctx context.Context, cfg commitlog.ProducerConfig) (c
 	if cfg.TransactionalID == "" {
 		return nil, wrap(op, errors.New("TransactionalID is empty"))
 	}
+	if err := wireTime("TransactionTimeout", cfg.TransactionTimeout); err != nil {
+		return nil, wrap(op, err)
+	}
 	codec, err := codecOf(cfg.Compression)
 	if err != nil {
 		return nil, wrap(op, err)
@@ -220,13 +223,7 @@ func (p *producer) failLocked(err error) {
 	if p.failed == nil {
 		p.failed = p.name(err)
 	}
-	switch err = p.name(err); code(err) {
-	case codeInvalidTxnState:
-		if !errors.Is(err, commitlog.ErrTransactionTimeout) {
-			break
-		}
-		fallthrough
-	case codeInvalidEpoch, codeProducerFenced, codeInvalidIDMapping, codeTxnCoordinatorFenced:
+	if err = p.name(err); producerLost(code(err)) || code(err) == codeInvalidTxnState && errors.Is(err, commitlog.ErrTransactionTimeout) {
 		p.fenced = err
 	}
 	p.notifyLocked()
