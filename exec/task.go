@@ -18,8 +18,8 @@ import (
 // taskState is where a task is in its life:
 //
 //	fencing -> restoring -> running -> draining -> closed
-//	   |           |           |          |             ^
-//	   +-----------+--------------------------- asked to stop
+//	   |           |           |          |          ^
+//	   +-----------+---- asked to stop ---|----------+
 //	   |           |           |          |
 //	   +-----------+-----------+----------+-------> failed
 type taskState int32
