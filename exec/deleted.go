@@ -37,7 +37,7 @@ func (e *DeletedError) Error() string {
 		gone = fmt.Sprintf("%s has lost all records of partition %d: it held state of store %s when group %s committed its offsets", e.Changelog, e.Partition, e.Store, e.Group)
 	}
 	reset := groupTool(e.Bootstrap, e.Group, e.Inputs) + " --reset-offsets"
-	text := fmt.Sprintf("changelog topic %s. Stop all instances; then to go on without that state, or with a copy that you have filled the topic with, run %s --to-current --execute", gone, reset)
+	text := fmt.Sprintf("changelog topic %s. To go on without that state, or with a copy that you have filled the topic with, %s and run %s --to-current --execute", gone, stopAll, reset)
 	if e.Internal {
 		return text + ". The input is purged of what was processed, so that the state cannot be built from it again; " +
 			"for that delete the group and all internal topics of the plan, which processes the sources from their beginnings and repeats all outputs"
@@ -107,9 +107,9 @@ func (a *App) checkRepartition(name string, is commitlog.TopicID, notes map[comm
 			topics = append(topics, spec.Name)
 		}
 	}
-	return &TopicsError{Problems: []string{fmt.Sprintf("repartition topic %s was deleted (topic id %s), and %s: what it held and was not processed is lost. Stop all instances; then to go on without it, "+
-		"and without state whose changelogs were deleted too, run %s --reset-offsets --to-current --execute; or begin anew, by deleting the group and the plan's internal topics (%s), which repeats all outputs",
-		name, was, nowIs(is), groupTool(a.bootstrap(), a.plan.Name(), inputs), strings.Join(topics, ", "))}}
+	return &TopicsError{Problems: []string{fmt.Sprintf("repartition topic %s was deleted (topic id %s), and %s: what it held and was not processed is lost. To go on without it, "+
+		"and without state whose changelogs were deleted too, %s and run %s --reset-offsets --to-current --execute; or begin anew, by deleting the group and the plan's internal topics (%s), which repeats all outputs",
+		name, was, nowIs(is), stopAll, groupTool(a.bootstrap(), a.plan.Name(), inputs), strings.Join(topics, ", "))}}
 }
 
 // checkChangelog returns a *DeletedError if offsets have been committed beside another topic that held the store.

@@ -136,7 +136,8 @@ func TestNotesAreWrittenWithoutInput(t *testing.T) {
 		b.log.DeleteTopics(benchLog)
 		de := refused[*exec.DeletedError](b, b.joining(), onDisk(d))
 		require.Zero(t, de.Is)
-		require.ErrorContains(t, de, "and there is no topic of that name. Stop all instances; then to go on without that state, or with a copy that you have filled the topic with, run "+
+		require.ErrorContains(t, de, "and there is no topic of that name. To go on without that state, or with a copy that you have filled the topic with, stop all instances (one that has an "+
+			"InstanceID stays in the group for SessionTimeout, and the tool refuses until then) and run "+
 			"kafka-consumer-groups.sh --bootstrap-server BROKERS --group app --topic in:0 --reset-offsets --to-current --execute; to build the state again")
 		topics, err := b.log.Topics(t.Context(), benchLog)
 		require.NoError(t, err)
@@ -162,8 +163,9 @@ func TestE12ARepartitionTopicThatWasDeletedIsRefused(t *testing.T) {
 				for range 2 {
 					te := refused[*exec.TopicsError](b, b.rekeyed())
 					require.ErrorContains(t, te, "repartition topic "+benchRepartition+" was deleted (topic id ")
-					require.ErrorContains(t, te, "and there is no topic of that name: what it held and was not processed is lost. Stop all instances; then to go on without it, "+
-						"and without state whose changelogs were deleted too, run kafka-consumer-groups.sh --bootstrap-server BROKERS --group app --topic in:0 --reset-offsets --to-current --execute; "+
+					require.ErrorContains(t, te, "and there is no topic of that name: what it held and was not processed is lost. To go on without it, "+
+						"and without state whose changelogs were deleted too, stop all instances (one that has an InstanceID stays in the group for SessionTimeout, "+
+						"and the tool refuses until then) and run kafka-consumer-groups.sh --bootstrap-server BROKERS --group app --topic in:0 --reset-offsets --to-current --execute; "+
 						"or begin anew, by deleting the group and the plan's internal topics (app-by-value-repartition, app-counts-changelog)")
 				}
 				b.log.SetCommitted("app", map[commitlog.TopicPartition]int64{inPart(0): 2}) // --to-current

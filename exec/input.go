@@ -2,6 +2,7 @@ package exec
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/ops"
@@ -148,6 +149,15 @@ func (in *input) moved() bool {
 		}
 	}
 	return false
+}
+
+// committed tells the offsets at which another process would go on, as "topic/partition@offset".
+func (in *input) committed() []string {
+	at := make([]string, len(in.sources))
+	for i, s := range in.sources {
+		at[i] = s.tp.String() + "@" + strconv.FormatInt(s.committed, 10)
+	}
+	return at
 }
 
 // offsets returns the positions to commit, by partition, and notes them as committed.

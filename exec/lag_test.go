@@ -1,6 +1,8 @@
 package exec_test
 
 import (
+	"fmt"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,5 +100,23 @@ func TestLagOnKafka(t *testing.T) {
 			return have[part(r.in, 0)] == 3
 		})
 		i.drain()
+	})
+}
+
+// The log tells where tasks have come to: to set a group's offsets by, should they be lost (E7).
+func TestE7TheLogTellsWhereTasksHaveComeTo(t *testing.T) {
+	onBench(t, 2, func(t *testing.T, b *bench) {
+		b.put(0, "k", "1", "l", "2")
+		b.put(1, "m", "3")
+		b.run(b.joining(), memlog.Faults{}).idle().drain()
+		b.put(1, "m", "4")
+		var log lines
+		b.run(b.joining(), memlog.Faults{}, logTo(&log, slog.LevelInfo)).idle().drain()
+		for p, at := range []string{"in/0@2", "in/1@1"} {
+			require.Contains(t, log.text(), fmt.Sprintf("msg=task task=app-in-%d state=running from=restoring committed=[%s]", p, at))
+		}
+		for p, at := range []string{"in/0@2", "in/1@2"} {
+			require.Contains(t, log.text(), fmt.Sprintf("msg=task task=app-in-%d state=closed from=draining committed=[%s]", p, at))
+		}
 	})
 }

@@ -64,8 +64,8 @@ func (e *LostError) Error() string {
 	if !e.Internal {
 		text += "give the source ops.OnLost(ops.FromEarliest), or "
 	}
-	return text + fmt.Sprintf("stop all instances and run %s --reset-offsets --to-earliest --execute",
-		groupTool(e.Bootstrap, e.Group, []commitlog.TopicPartition{{Topic: e.Topic, Partition: e.Partition}}))
+	return text + fmt.Sprintf("%s and run %s --reset-offsets --to-earliest --execute",
+		stopAll, groupTool(e.Bootstrap, e.Group, []commitlog.TopicPartition{{Topic: e.Topic, Partition: e.Partition}}))
 }
 
 // Unwrap returns commitlog.ErrOffsetOutOfRange.
@@ -91,10 +91,10 @@ func (e *ForgottenError) Error() string {
 		inputs = append(inputs, fmt.Sprintf("%s/%d", tp.Topic, tp.Partition))
 	}
 	return fmt.Sprintf("task %s: group %s has no committed offset for its input %s, but store %s holds keys: from its beginning the input would be processed into them again. "+
-		"Were the offsets deleted, with the topic or without, or did they expire (offsets.retention.minutes)? Stop all instances, then either set them to where the group was, with "+
-		"%s --reset-offsets --to-offset N --execute (--to-earliest if the state has seen nothing of this input); "+
+		"Were the offsets deleted, with the topic or without, or did they expire (offsets.retention.minutes)? To go on, %s; then either set them, all inputs of the task, to where the group was, with "+
+		"%s --reset-offsets --to-offset N --execute (N as the last log line with state=closed told; --to-earliest if the state has seen nothing of this input); "+
 		"or begin anew, by deleting the group and the topics of the plan's state (%s)",
-		e.Task, e.Group, strings.Join(inputs, ", "), e.Store, groupTool(e.Bootstrap, e.Group, e.Inputs), strings.Join(e.Changelogs, ", "))
+		e.Task, e.Group, strings.Join(inputs, ", "), e.Store, stopAll, groupTool(e.Bootstrap, e.Group, e.Inputs), strings.Join(e.Changelogs, ", "))
 }
 
 // extent is what a log holds of a partition: the offsets from start up to end.

@@ -103,7 +103,7 @@ func TestE7InputThatIsGoneIsAnError(t *testing.T) {
 			require.Equal(t, exec.LostError{Group: "app", Topic: "in", Partition: 1, Position: 2, Start: 4, End: 5}, *le)
 			require.EqualError(t, err, "wicker: app: topic in partition 1: offsets 2 to 3 (2) are lost: group app has not processed them, but the log starts at 4; "+
 				"does the topic keep records for less time than the group was away? To go on with what is there, give the source ops.OnLost(ops.FromEarliest), or "+
-				"stop all instances and run kafka-consumer-groups.sh --bootstrap-server BROKERS --group app --topic in:1 --reset-offsets --to-earliest --execute")
+				"stop all instances (one that has an InstanceID stays in the group for SessionTimeout, and the tool refuses until then) and run kafka-consumer-groups.sh --bootstrap-server BROKERS --group app --topic in:1 --reset-offsets --to-earliest --execute")
 		}
 		require.EqualValues(t, 2, b.offset(1))
 		// An administrator who knows what was lost goes on.

@@ -134,7 +134,11 @@ func (t *task) become(s taskState) {
 	for _, ok := range transitions[from] {
 		if ok == s {
 			t.at.Store(int32(s))
-			t.log.Debug("task", "state", s.String(), "from", from.String())
+			if s == running || s == closed && from == draining {
+				t.log.Info("task", "state", s.String(), "from", from.String(), "committed", t.in.committed())
+			} else {
+				t.log.Debug("task", "state", s.String(), "from", from.String())
+			}
 			return
 		}
 	}

@@ -215,6 +215,9 @@ func tool(script, bootstrap string) string {
 
 func (a *App) topicsTool() string { return tool("kafka-topics.sh", a.bootstrap()) }
 
+// stopAll begins what is to be done with a group's offsets: the tool refuses to touch those of a group that has members.
+const stopAll = "stop all instances (one that has an InstanceID stays in the group for SessionTimeout, and the tool refuses until then)"
+
 // groupTool is the beginning of a command about a group's offsets of the partitions.
 func groupTool(bootstrap, group string, tps []commitlog.TopicPartition) string {
 	command := tool("kafka-consumer-groups.sh", bootstrap) + " --group " + group
