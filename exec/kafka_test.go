@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,7 +100,7 @@ func (r *rig) put(pairs ...string) {
 	require.NoError(r.t, r.c.Produce(r.t.Context(), recs...))
 }
 
-// settle waits until the group has committed all of the input.
+// settle waits until the group has committed all of the input, and of the repartition topics that it went to.
 func (r *rig) settle(i *instance) {
 	r.t.Helper()
 	ends, err := r.c.EndOffsets(r.t.Context(), kafka.ReadCommitted, r.in)
@@ -110,6 +111,21 @@ func (r *rig) settle(i *instance) {
 		for p, end := range ends {
 			if have[p] < end {
 				return false
+			}
+		}
+		// What the source's tasks have committed is in the repartition topics by now.
+		topics, err := r.c.Topics(r.t.Context())
+		require.NoError(r.t, err)
+		for name := range topics {
+			if !strings.HasPrefix(name, r.app+"-") || !strings.HasSuffix(name, "-repartition") {
+				continue
+			}
+			ends, err := r.c.EndOffsets(r.t.Context(), kafka.ReadUncommitted, name)
+			require.NoError(r.t, err)
+			for p, end := range ends {
+				if have[p] < end {
+					return false
+				}
 			}
 		}
 		return true
