@@ -183,6 +183,7 @@ func (g *group) apply(j joined) error {
 	g.setbacks = 0
 	if j.as.Fresh {
 		for _, s := range g.slots {
+			s.claimed = false
 			if s.task != nil {
 				g.lose(s)
 			}

@@ -15,7 +15,7 @@ import (
 // Merges that find no room on the disk it tries again for ever, and the calls
 // that wait for them would wait as long. So an engine looks after its stores'
 // calls: one that has not moved between two looks, in a store of which a
-// flush or merge has failed, is ended, and that store is of no use until it is opened
+// flush or merge has failed meanwhile, is ended, and that store is of no use until it is opened
 // again.
 //
 // A failure alone does not end anything: RocksDB may make room by the next merge.
@@ -26,9 +26,9 @@ type calls struct {
 	begun, ended atomic.Int64
 	// stopped says that the held up ones were ended.
 	stopped atomic.Bool
-	// seen is ended at the last look, -1 if no call was under way. Of the
-	// watch.
-	seen int64
+	// seen is ended at the last look, -1 if no call was under way, and failures
+	// the failed flushes and merges when a call was first seen. Of the watch.
+	seen, failures int64
 }
 
 // stuck is a look: whether calls are under way of which none has ended since
@@ -84,7 +84,8 @@ func (w *watch) end() {
 
 // look ends the store's calls if they are held up for good.
 func (s *store) look() {
-	if !s.calls.stuck() || s.calls.stopped.Load() {
+	stuck := s.calls.stuck()
+	if s.calls.seen < 0 || s.calls.stopped.Load() {
 		return
 	}
 	// Not by the gate, which a Close whose flush is held up has shut already.
@@ -93,7 +94,12 @@ func (s *store) look() {
 	if s.freed {
 		return
 	}
-	if failed, ok := s.db.GetIntProperty("rocksdb.background-errors"); ok && failed > 0 {
+	// A count since the store was opened.
+	failures, _ := s.db.GetIntProperty("rocksdb.background-errors")
+	switch {
+	case !stuck:
+		s.calls.failures = int64(failures)
+	case int64(failures) > s.calls.failures:
 		s.calls.stopped.Store(true)
 		s.db.CancelAllBackgroundWork(false)
 	}
