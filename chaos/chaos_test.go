@@ -1,10 +1,8 @@
 package main
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -46,24 +44,23 @@ func TestSmallChaos(t *testing.T) {
 		for _, line := range o.did {
 			t.Log(line)
 		}
-		logWorkers(t, s.dir)
+		logWorkers(t, o.dir)
 	}
 	require.Empty(t, o.findings)
 	require.Empty(t, o.unplanned)
 }
 
-// logWorkers logs the end of what each worker has logged below dir.
+// logWorkers logs the end of what each worker of a run has logged.
 func logWorkers(t *testing.T, dir string) {
 	t.Helper()
 	const enough = 16 << 10
-	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasPrefix(filepath.Base(path), "worker-") || filepath.Ext(path) != ".log" {
-			return err
-		}
+	paths, err := filepath.Glob(filepath.Join(dir, "worker-*.log"))
+	require.NoError(t, err)
+	for _, path := range paths {
 		text, err := os.ReadFile(path)
+		require.NoError(t, err)
 		t.Logf("%s ends:\n%s", filepath.Base(path), text[max(0, len(text)-enough):])
-		return err
-	}))
+	}
 }
 
 // TestPausedWorker is about a worker that is stopped beyond its session timeout, in the middle of a transaction, and

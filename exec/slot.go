@@ -80,7 +80,7 @@ func (g *group) stop(s *slot) {
 // does not claim it.
 func (g *group) lose(s *slot) {
 	t := s.task
-	s.held, s.claimed = false, false
+	s.held = false
 	t.cancel(errLost)
 	s.stopping = true
 	if s.late == nil {

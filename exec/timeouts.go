@@ -103,9 +103,9 @@ func (c *Config) timeProblems() []error {
 		}
 	}
 	told := func(name string, value time.Duration) {
-		if value > commitlog.MaxTimeout {
+		if err := commitlog.CheckTimeout(name, value); err != nil {
 			wrong[name] = true
-			errs = append(errs, fmt.Errorf("%s (%v) must be <= %v, the most that brokers can be told", name, value, commitlog.MaxTimeout))
+			errs = append(errs, err)
 		}
 	}
 	told("SessionTimeout", c.SessionTimeout)

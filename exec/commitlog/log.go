@@ -213,6 +213,14 @@ type Chunk struct {
 // MaxTimeout is the longest time that a request of Kafka's protocol can name: milliseconds in 32 bits.
 const MaxTimeout = math.MaxInt32 * time.Millisecond
 
+// CheckTimeout returns an error if the value of a field is longer than MaxTimeout.
+func CheckTimeout(field string, value time.Duration) error {
+	if value > MaxTimeout {
+		return fmt.Errorf("%s (%v) must be <= %v, the most that brokers can be told", field, value, MaxTimeout)
+	}
+	return nil
+}
+
 // MemberConfig describes a group member.
 type MemberConfig struct {
 	Group string

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/wickerwork/wicker/exec/commitlog"
 )
 
 // Config says how to reach a cluster. The zero value of every field but Brokers is usable.
@@ -73,14 +71,6 @@ func (s SASL) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // MarshalJSON returns what String does, as a JSON string.
 func (s SASL) MarshalJSON() ([]byte, error) { return strconv.AppendQuote(nil, s.String()), nil }
-
-// wireTime refuses a time that no request can name.
-func wireTime(name string, value time.Duration) error {
-	if value > commitlog.MaxTimeout {
-		return fmt.Errorf("config: %s (%v) must be <= %v, the most that brokers can be told", name, value, commitlog.MaxTimeout)
-	}
-	return nil
-}
 
 // maxClientID is the longest string that a request can hold.
 const maxClientID = math.MaxInt16

@@ -64,8 +64,8 @@ func (l *Log) OpenMember(ctx context.Context, cfg commitlog.MemberConfig) (commi
 	case cfg.Assign == nil:
 		return nil, wrap(op, errors.New("config: Assign is nil"))
 	}
-	if err := errors.Join(wireTime("SessionTimeout", cfg.SessionTimeout), wireTime("RebalanceTimeout", cfg.RebalanceTimeout)); err != nil {
-		return nil, wrap(op, err)
+	if err := errors.Join(commitlog.CheckTimeout("SessionTimeout", cfg.SessionTimeout), commitlog.CheckTimeout("RebalanceTimeout", cfg.RebalanceTimeout)); err != nil {
+		return nil, wrap(op, fmt.Errorf("config: %w", err))
 	}
 	cfg.SessionTimeout = cmp.Or(max(cfg.SessionTimeout, 0), defaultSessionTimeout)
 	cfg.RebalanceTimeout = cmp.Or(max(cfg.RebalanceTimeout, 0), defaultRebalanceTimeout)

@@ -109,8 +109,8 @@ func (l *Log) OpenProducer(ctx context.Context, cfg commitlog.ProducerConfig) (c
 	if cfg.TransactionalID == "" {
 		return nil, wrap(op, errors.New("TransactionalID is empty"))
 	}
-	if err := wireTime("TransactionTimeout", cfg.TransactionTimeout); err != nil {
-		return nil, wrap(op, err)
+	if err := commitlog.CheckTimeout("TransactionTimeout", cfg.TransactionTimeout); err != nil {
+		return nil, wrap(op, fmt.Errorf("config: %w", err))
 	}
 	codec, err := codecOf(cfg.Compression)
 	if err != nil {

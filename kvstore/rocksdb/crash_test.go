@@ -44,18 +44,26 @@ func numberedBatch(b *kvstore.Batch, n int64, apply map[string]string) {
 	b.SetMeta("n", fmt.Append(nil, n))
 }
 
+// openTask opens the store, and tells what the last batch in it was. The engine
+// is closed if that fails.
+func openTask(dir string) (e *rocksdb.Engine, s kvstore.Store, n int64, err error) {
+	e = rocksdb.New(crashOptions(dir))
+	if err = e.Open(); err == nil {
+		s, err = e.OpenStore("task")
+	}
+	if err == nil {
+		n, _, err = s.Checkpoint("changelog")
+	}
+	if err != nil {
+		err = errors.Join(err, e.Close())
+	}
+	return e, s, n, err
+}
+
 // writeForever is the child: it goes on from the checkpoint, saying what it did,
 // and waits to be killed.
 func writeForever(dir string) error {
-	e := rocksdb.New(crashOptions(dir))
-	if err := e.Open(); err != nil {
-		return err
-	}
-	s, err := e.OpenStore("task")
-	if err != nil {
-		return err
-	}
-	n, _, err := s.Checkpoint("changelog")
+	_, s, n, err := openTask(dir)
 	if err != nil {
 		return err
 	}
@@ -78,15 +86,7 @@ func writeForever(dir string) error {
 
 // loadForever is writeForever with loads, of which one follows the other.
 func loadForever(dir string) error {
-	e := rocksdb.New(crashOptions(dir))
-	if err := e.Open(); err != nil {
-		return err
-	}
-	s, err := e.OpenStore("task")
-	if err != nil {
-		return err
-	}
-	n, _, err := s.Checkpoint("changelog")
+	_, s, n, err := openTask(dir)
 	if err != nil {
 		return err
 	}

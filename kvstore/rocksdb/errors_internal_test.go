@@ -5,7 +5,20 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/wickerwork/wicker/kvstore"
 )
+
+func TestStatusError(t *testing.T) {
+	err := statusError("IO error: No space left on device: While appending to file: /d/000012.sst")
+	require.EqualError(t, err, "IO error: No space left on device: While appending to file: /d/000012.sst")
+	require.NotErrorIs(t, err, kvstore.ErrCorrupt)
+	err = statusError("Corruption: block checksum mismatch: stored = 1, computed = 2")
+	require.EqualError(t, err, "Corruption: block checksum mismatch: stored = 1, computed = 2: corrupt")
+	require.ErrorIs(t, err, kvstore.ErrCorrupt)
+	err = statusError("Corruption: corrupted internal Key secret")
+	require.EqualError(t, err, "Corruption: corrupted internal (rest withheld, it may hold a key): corrupt")
+}
 
 // A full disk is told also where the text is cut off for what may be a key.
 func TestStatusOfAFullDisk(t *testing.T) {

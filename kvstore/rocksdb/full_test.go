@@ -14,20 +14,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wickerwork/wicker/kvstore"
-	"github.com/wickerwork/wicker/kvstore/rocksdb"
 )
 
 // growingBatch is numberedBatch and an entry that is there once and does not
 // compress, so that the store grows.
 func growingBatch(b *kvstore.Batch, n int64, apply map[string]string) {
-	if apply == nil {
-		apply = map[string]string{}
-	}
 	numberedBatch(b, n, apply)
 	key, value := fmt.Sprintf("once%d", n), make([]byte, 2000)
 	_, _ = rand.NewChaCha8([32]byte{byte(n), byte(n >> 8), byte(n >> 16)}).Read(value)
 	b.Put([]byte(key), value)
-	apply[key] = string(value)
+	if apply != nil {
+		apply[key] = string(value)
+	}
 }
 
 // fillDisk is the child: it fills a file system of its own again and again, each
@@ -64,19 +62,11 @@ func fillDisk(dir string) error {
 // checkPrefix opens the store on a disk with room: it is as after its
 // checkpoint's batch.
 func checkPrefix(dir string, want map[string]string, applied *int64) (err error) {
-	e := rocksdb.New(crashOptions(dir))
+	e, s, checkpoint, err := openTask(dir)
+	if err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	if err := e.Open(); err != nil {
-		return err
-	}
-	s, err := e.OpenStore("task")
-	if err != nil {
-		return err
-	}
-	checkpoint, _, err := s.Checkpoint("changelog")
-	if err != nil {
-		return err
-	}
 	if checkpoint < *applied {
 		return fmt.Errorf("checkpoint %d, after %d was seen on disk", checkpoint, *applied)
 	}
@@ -104,13 +94,9 @@ func checkPrefix(dir string, want map[string]string, applied *int64) (err error)
 // writeUntilFull returns the first error, and checks that all calls after it
 // return.
 func writeUntilFull(dir string, n int64, load bool) (wrote int64, err error) {
-	e := rocksdb.New(crashOptions(dir))
-	if err := e.Open(); err != nil {
-		return n, err
-	}
-	s, err := e.OpenStore("task")
+	e, s, _, err := openTask(dir)
 	if err != nil {
-		return n, errors.Join(err, e.Close())
+		return n, err
 	}
 	var w interface {
 		Write(b *kvstore.Batch) error
@@ -138,14 +124,13 @@ func writeUntilFull(dir string, n int64, load bool) (wrote int64, err error) {
 	_ = s.Close()
 	_ = e.Close()
 	// A process that starts again on the full disk.
-	again := rocksdb.New(crashOptions(dir))
-	if err := again.Open(); err != nil {
-		return n, err
-	}
-	if _, openErr := again.OpenStore("task"); openErr != nil && !errors.Is(openErr, syscall.ENOSPC) {
+	again, _, _, openErr := openTask(dir)
+	switch {
+	case openErr == nil:
+		_ = again.Close()
+	case !errors.Is(openErr, syscall.ENOSPC):
 		err = openErr
 	}
-	_ = again.Close()
 	return n, err
 }
 

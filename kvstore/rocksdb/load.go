@@ -172,11 +172,8 @@ func (l *loader) ingest(c *chunk) error {
 	}
 	paths, err := l.tables(c, system, data)
 	if err == nil {
-		s.calls.begun.Add(1)
-		err = s.native.ingest(paths)
-		s.calls.ended.Add(1)
-		if err != nil {
-			err = s.stoppedErr(fmt.Errorf("ingest: %w", err))
+		if err = s.heldUp(func() error { return s.native.ingest(paths) }); err != nil {
+			err = fmt.Errorf("ingest: %w", err)
 		}
 	}
 	return s.wrap(err)

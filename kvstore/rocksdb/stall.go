@@ -43,8 +43,12 @@ func (c *calls) stuck() bool {
 	return stuck
 }
 
-// stoppedErr is the cause of an error of a store that was stopped.
-func (s *store) stoppedErr(err error) error {
+// heldUp makes a call that RocksDB may hold up. Of a store that was stopped the
+// error tells the cause.
+func (s *store) heldUp(call func() error) error {
+	s.calls.begun.Add(1)
+	err := call()
+	s.calls.ended.Add(1)
 	if err == nil || !s.calls.stopped.Load() || errors.Is(err, syscall.ENOSPC) {
 		return err
 	}
@@ -91,8 +95,8 @@ func (s *store) look() {
 	// Not by the gate, which a Close whose flush is held up has shut already.
 	s.freeing.Lock()
 	defer s.freeing.Unlock()
-	if s.freed {
-		return
+	if s.native.db == nil {
+		return // freed
 	}
 	// A count since the store was opened.
 	failures, _ := s.db.GetIntProperty("rocksdb.background-errors")

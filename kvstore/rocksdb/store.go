@@ -35,7 +35,6 @@ type store struct {
 	calls calls
 	// freeing guards the database against being freed under a look at it.
 	freeing sync.Mutex
-	freed   bool
 	// held is what the write budget last heard of this store, guarded by
 	// engine.mu.
 	held held
@@ -179,11 +178,8 @@ func (s *store) Write(b *kvstore.Batch) error {
 
 // put writes an encoded batch.
 func (s *store) put(encoding []byte) error {
-	s.calls.begun.Add(1)
-	err := s.native.write(encoding)
-	s.calls.ended.Add(1)
-	if err != nil {
-		return s.wrap(s.stoppedErr(err))
+	if err := s.heldUp(func() error { return s.native.write(encoding) }); err != nil {
+		return s.wrap(err)
 	}
 	s.engine.wrote(s)
 	return nil
@@ -229,13 +225,12 @@ func (s *store) Flush() error {
 }
 
 func (s *store) flush(options *grocksdb.FlushOptions) error {
-	s.calls.begun.Add(1)
-	err := s.db.Flush(options)
-	s.calls.ended.Add(1)
-	if err != nil {
-		return s.stoppedErr(fmt.Errorf("flush: %w", statusError(err.Error())))
-	}
-	return nil
+	return s.heldUp(func() error {
+		if err := s.db.Flush(options); err != nil {
+			return fmt.Errorf("flush: %w", statusError(err.Error()))
+		}
+		return nil
+	})
 }
 
 // relax puts off compactions during a load, or ends that. It is not kept: a
@@ -312,7 +307,6 @@ func (s *store) shut() error {
 func (s *store) free() {
 	s.freeing.Lock()
 	defer s.freeing.Unlock()
-	s.freed = true
 	s.native.destroy()
 	s.db.Close()
 }
