@@ -267,8 +267,12 @@ func (c *conn) roundTripFor(ctx context.Context, req protocol.Message, timeout t
 	return res, nil
 }
 
-// exchange sends one framed request, whose correlation id it fills in, and waits for the answer.
+// exchange sends one framed request, whose correlation id it fills in, and waits for the answer. When ctx has ended nothing is
+// sent.
 func (c *conn) exchange(ctx context.Context, request []byte, timeout time.Duration) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	type answer struct {
 		frame []byte
 		err   error

@@ -83,7 +83,7 @@ func (m *member) fly(ctx context.Context, f *flight, op, id string, who *identit
 	if err := m.refused(op, f.joined.code); err != nil {
 		return nil, m.took(who, err)
 	}
-	if f.who, err = m.joined(f, who); err != nil {
+	if f.who, err = m.joined(ctx, f, who); err != nil {
 		return nil, err
 	}
 	req := &syncRequest{group: m.cfg.Group, generation: f.joined.generation, memberID: f.joined.memberID, instanceID: m.cfg.InstanceID, protocol: f.joined.protocol}
@@ -110,12 +110,13 @@ func (m *member) fly(ctx context.Context, f *flight, op, id string, who *identit
 	return assigned, nil
 }
 
-// joined moves the membership on to the generation of an answered JoinGroup, or begins one, and has heartbeats run.
-func (m *member) joined(f *flight, who *identity) (*identity, error) {
+// joined moves the membership on to the generation of an answered JoinGroup, or begins one, and has heartbeats run. A
+// flight that land has broken off ends here, without a SyncGroup: the coordinator would hold it while the next
+// JoinGroup comes in.
+func (m *member) joined(ctx context.Context, f *flight, who *identity) (*identity, error) {
 	j := &f.joined
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	f.syncing = true
 	if m.closed {
 		return nil, commitlog.ErrClosed
 	}
@@ -131,6 +132,10 @@ func (m *member) joined(f *flight, who *identity) (*identity, error) {
 		m.beating = true
 		m.wg.Go(m.beat)
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f.syncing = true
 	return who, nil
 }
 

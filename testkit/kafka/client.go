@@ -85,6 +85,7 @@ func dial(seeds []string, tlsConfig *tls.Config, mechanism, user, password strin
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(seeds...),
 		kgo.DialTimeout(5 * time.Second),
+		kgo.RetryTimeout(2 * time.Minute), // a node that stands still costs a try ten seconds, and is found out after some
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // Java's
 		kgo.ProducerLinger(0),
 		kgo.MetadataMinAge(10 * time.Millisecond), // topics are created and used at once

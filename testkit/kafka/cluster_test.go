@@ -66,11 +66,21 @@ func TestCluster(t *testing.T) {
 	at := 100
 	check := func(t *testing.T) {
 		t.Helper()
-		bounded, cancel := context.WithTimeout(ctx, time.Minute)
+		bounded, cancel := context.WithTimeout(ctx, 2*time.Minute)
 		defer cancel()
-		txn, err := cl.Begin(bounded, topic)
-		require.NoError(t, err)
-		require.NoError(t, txn.Produce(bounded, records(topic, at, at+100)...))
+		var txn *kafka.Txn
+		for {
+			var err error
+			txn, err = cl.Begin(bounded, topic)
+			require.NoError(t, err)
+			if err = txn.Produce(bounded, records(topic, at, at+100)...); err == nil {
+				break
+			}
+			// A Begin that was given up for lost and sent again can be carried out late, and fences the one after it.
+			require.NoError(t, bounded.Err(), "%v", err)
+			t.Logf("begun anew: %v", err)
+			txn.Abandon()
+		}
 		require.NoError(t, txn.Commit(bounded))
 		at += 100
 		require.NoError(t, cl.AwaitStable(bounded, topic))

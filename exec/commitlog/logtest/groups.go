@@ -143,6 +143,64 @@ func joinBoth(a, b *groupMember) (commitlog.Assignment, commitlog.Assignment) {
 	return first, got.Assignment
 }
 
+// follower is a member whose owner joins whenever it is asked to.
+type follower struct {
+	mu  sync.Mutex
+	all []commitlog.Assignment // of every Join
+	err error                  // of the last one
+}
+
+// follow has the member join, and join again with what it got whenever the group asks for it, until the test ends.
+func (m *groupMember) follow(owned []commitlog.TopicPartition) *follower {
+	f := &follower{}
+	ctx, cancel := context.WithCancel(m.e.ctx)
+	done := make(chan struct{})
+	m.e.Cleanup(func() { cancel(); <-done })
+	go func() {
+		defer close(done)
+		for {
+			a, err := m.Join(ctx, owned, nil)
+			f.mu.Lock()
+			if f.err = err; err == nil {
+				f.all = append(f.all, a)
+			}
+			f.mu.Unlock()
+			if err != nil {
+				return
+			}
+			owned = a.Partitions
+			select {
+			case <-m.Rebalance():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return f
+}
+
+// agree waits until all followers were assigned something in one generation, and returns what each was in turn.
+func (e *env) agree(fs ...*follower) [][]commitlog.Assignment {
+	e.Helper()
+	all := make([][]commitlog.Assignment, len(fs))
+	e.eventually("one generation of all", func() bool {
+		generations := map[int32]bool{}
+		for i, f := range fs {
+			f.mu.Lock()
+			err := f.err
+			all[i] = slices.Clone(f.all)
+			f.mu.Unlock()
+			require.NoError(e, err)
+			if len(all[i]) == 0 {
+				return false
+			}
+			generations[all[i][len(all[i])-1].Generation] = true
+		}
+		return len(generations) == 1
+	})
+	return all
+}
+
 // together requires that the assignments cover tps exactly once.
 func (e *env) together(tps []commitlog.TopicPartition, as ...commitlog.Assignment) {
 	e.Helper()
