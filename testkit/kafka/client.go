@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -85,7 +87,6 @@ func dial(seeds []string, tlsConfig *tls.Config, mechanism, user, password strin
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(seeds...),
 		kgo.DialTimeout(5 * time.Second),
-		kgo.RetryTimeout(2 * time.Minute), // a node that stands still costs a try ten seconds, and is found out after some
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // Java's
 		kgo.ProducerLinger(0),
 		kgo.MetadataMinAge(10 * time.Millisecond), // topics are created and used at once
@@ -156,18 +157,35 @@ type Txn struct {
 }
 
 // Begin begins a transaction of a transactional id, and so fences who else has it. It stays
-// open, for at most 60 s, until one of Commit, Abort and Abandon is called, which must be.
+// open, for at most 60 s, until one of Commit, Abort and Abandon is called, which must be. A coordinator that does not answer
+// is looked up anew every 15 s until ctx ends.
 func (c *Client) Begin(ctx context.Context, id string) (*Txn, error) {
+	for {
+		txn, err := c.begin(ctx, id)
+		if err == nil {
+			return txn, nil
+		}
+		unanswered := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
+		if !unanswered || ctx.Err() != nil {
+			return nil, fmt.Errorf("testkit/kafka: begin %s: %w", id, err)
+		}
+	}
+}
+
+// begin is one try, with a client of its own: one client asks the same coordinator for ever if it does not answer.
+func (c *Client) begin(ctx context.Context, id string) (*Txn, error) {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
 	cl, err := kgo.NewClient(append(slices.Clone(c.opts), kgo.TransactionalID(id), kgo.TransactionTimeout(60*time.Second))...)
 	if err != nil {
-		return nil, fmt.Errorf("testkit/kafka: begin %s: %w", id, err)
+		return nil, err
 	}
 	if _, _, err = cl.ProducerID(ctx); err == nil {
 		err = cl.BeginTransaction()
 	}
 	if err != nil {
 		cl.Close()
-		return nil, fmt.Errorf("testkit/kafka: begin %s: %w", id, err)
+		return nil, err
 	}
 	return &Txn{kgo: cl}, nil
 }

@@ -66,7 +66,7 @@ func TestCluster(t *testing.T) {
 	at := 100
 	check := func(t *testing.T) {
 		t.Helper()
-		bounded, cancel := context.WithTimeout(ctx, 2*time.Minute)
+		bounded, cancel := context.WithTimeout(ctx, 3*time.Minute)
 		defer cancel()
 		var txn *kafka.Txn
 		for {
