@@ -59,11 +59,16 @@ func (e *Engine) Open() error {
 	if e.dir != nil {
 		return nil
 	}
-	dir, err := openDirectory(e.opts.Dir)
+	shared, err := newShared(e.opts.withDefaults())
 	if err != nil {
 		return fmt.Errorf("rocksdb: %w", err)
 	}
-	e.dir, e.shared = dir, newShared(e.opts.withDefaults())
+	dir, err := openDirectory(e.opts.Dir)
+	if err != nil {
+		shared.destroy()
+		return fmt.Errorf("rocksdb: %w", err)
+	}
+	e.dir, e.shared = dir, shared
 	e.watch = e.startWatch()
 	return nil
 }
@@ -281,9 +286,17 @@ type shared struct {
 	budget  budget
 }
 
-func newShared(o Options) *shared {
+func newShared(o Options) (*shared, error) {
+	// Closing a database and ending its background work would else flush, and wait for it, which in a store that
+	// is stalled is for ever. A store that is closed in order has flushed before.
+	base := grocksdb.NewDefaultOptions()
+	defer base.Destroy()
+	options, err := grocksdb.GetOptionsFromString(base, "avoid_flush_during_shutdown=true")
+	if err != nil {
+		return nil, err
+	}
 	s := &shared{
-		options: grocksdb.NewDefaultOptions(),
+		options: options,
 		wait:    grocksdb.NewDefaultFlushOptions(),
 		noWait:  grocksdb.NewDefaultFlushOptions(),
 		cache:   grocksdb.NewLRUCache(uint64(o.MemoryBytes - o.WriteBufferBytes)),
@@ -333,7 +346,7 @@ func newShared(o Options) *shared {
 	s.options.SetStatsPersistPeriodSec(0)
 	s.plain = s.options.Clone()
 	s.plain.SetCompression(grocksdb.NoCompression)
-	return s
+	return s, nil
 }
 
 // destroy frees all of it, after the last store is closed.
