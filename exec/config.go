@@ -13,9 +13,6 @@ import (
 	"github.com/wickerwork/wicker/kvstore"
 )
 
-// DefaultSessionTimeout is Config's default for SessionTimeout, that of Kafka's own consumers (KIP-735).
-const DefaultSessionTimeout = 45 * time.Second
-
 // Config is how and where a plan runs. The zero value of a field is its default; Brokers is
 // the only one that must be set.
 type Config struct {
@@ -136,15 +133,15 @@ var instanceIDPattern = regexp.MustCompile(`^[a-zA-Z0-9._-]{0,249}$`)
 // withDefaults returns c with its zero fields set.
 func (c Config) withDefaults(app string) Config {
 	def(&c.ClientID, app)
-	def(&c.SessionTimeout, DefaultSessionTimeout)
-	def(&c.RebalanceTimeout, 60*time.Second)
-	def(&c.HeartbeatInterval, defaultHeartbeat(&c))
+	def(&c.SessionTimeout, commitlog.DefaultSessionTimeout)
+	def(&c.RebalanceTimeout, commitlog.DefaultRebalanceTimeout)
+	def(&c.HeartbeatInterval, commitlog.DefaultHeartbeatInterval(c.SessionTimeout, c.RebalanceTimeout))
 	def(&c.StateMemory, 256<<20)
 	def(&c.FlushInterval, time.Second)
 	def(&c.RestoreParallelism, 4)
 	def(&c.CommitInterval, 100*time.Millisecond)
 	def(&c.IdleCommitInterval, min(10*time.Millisecond, c.CommitInterval))
-	def(&c.TransactionTimeout, 60*time.Second)
+	def(&c.TransactionTimeout, commitlog.DefaultTransactionTimeout)
 	def(&c.MaxBatch, 500)
 	def(&c.MaxRecordBytes, 1_000_000)
 	def(&c.Compression, "none")

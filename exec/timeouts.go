@@ -13,7 +13,8 @@ import (
 
 const (
 	// maxSetbacks is how often in a row a task may come to nothing, fenced or aborted without
-	// a commit or setbackPeace in between, or a Join may fail, before Run gives up. With backOff that is half a minute.
+	// a commit or setbackPeace in between, or a Join may fail; Run gives up at one more. The waits between, of backOff, are half
+	// a minute in all; what each try takes comes to it, which is more if a broker does not answer.
 	maxSetbacks = 12
 
 	// setbackPeace is how long a task must have lasted for what ends it not to be in a row with what ended those before.
@@ -80,11 +81,6 @@ func settleTimeout(c *Config) time.Duration { return c.DrainTimeout / 2 }
 // of Memo that are waited for, and the commit.
 func earlyClose(c *Config) time.Duration { return c.TransactionTimeout / 2 }
 
-// defaultHeartbeat is the default of HeartbeatInterval.
-func defaultHeartbeat(c *Config) time.Duration {
-	return max(time.Millisecond, min(100*time.Millisecond, c.SessionTimeout/3, c.RebalanceTimeout/3))
-}
-
 // timeProblems returns what is wrong with the times of a Config that has its defaults, a sentence each. A field
 // that is out of its own bounds is not compared with others.
 func (c *Config) timeProblems() []error {
@@ -118,8 +114,8 @@ func (c *Config) timeProblems() []error {
 	least("CommitInterval", c.CommitInterval, time.Microsecond)
 	least("FlushInterval", c.FlushInterval, time.Microsecond)
 	least("DrainTimeout", c.DrainTimeout, time.Millisecond)
-	most("HeartbeatInterval", c.HeartbeatInterval, 3, "SessionTimeout", c.SessionTimeout, "one heartbeat that is late must not cost the membership")
-	most("HeartbeatInterval", c.HeartbeatInterval, 3, "RebalanceTimeout", c.RebalanceTimeout, "members hear of a rebalance by heartbeat, and must be in time for it")
+	most("HeartbeatInterval", c.HeartbeatInterval, commitlog.SessionBeats, "SessionTimeout", c.SessionTimeout, "one heartbeat that is late must not cost the membership")
+	most("HeartbeatInterval", c.HeartbeatInterval, commitlog.SessionBeats, "RebalanceTimeout", c.RebalanceTimeout, "members hear of a rebalance by heartbeat, and must be in time for it")
 	most("DrainTimeout", c.DrainTimeout, 1, "RebalanceTimeout", c.RebalanceTimeout, "a task that moves is to be given up before the group stops waiting")
 	most("CommitInterval", c.CommitInterval, 2, "TransactionTimeout", c.TransactionTimeout, "a transaction closes then whatever happens")
 	most("IdleCommitInterval", c.IdleCommitInterval, 1, "CommitInterval", c.CommitInterval, "a transaction closes then also when input is not idle")

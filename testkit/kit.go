@@ -138,7 +138,7 @@ func (k *Kit) start() {
 		cfg.IdleCommitInterval = -1
 	}
 	if k.session = cfg.SessionTimeout; k.session == 0 {
-		k.session = exec.DefaultSessionTimeout
+		k.session = commitlog.DefaultSessionTimeout
 	}
 	log := k.log.Session()
 	cfg.Log, cfg.Clock = log, k.clock

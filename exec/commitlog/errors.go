@@ -67,9 +67,9 @@ var (
 )
 
 var codeSentinels = map[int16]error{
-	26: ErrSessionTimeoutRefused,
-	50: ErrTransactionTimeoutRefused,
-	82: ErrInstanceFenced,
+	26: ErrSessionTimeoutRefused,     // INVALID_SESSION_TIMEOUT
+	50: ErrTransactionTimeoutRefused, // INVALID_TRANSACTION_TIMEOUT
+	82: ErrInstanceFenced,            // FENCED_INSTANCE_ID
 }
 
 // Recreated returns an error that wraps ErrTopicRecreated and tells the ids of the topic that was meant and of the one there is.

@@ -128,7 +128,7 @@ type OpenTransaction struct {
 // ProducerConfig describes a transactional producer.
 type ProducerConfig struct {
 	TransactionalID string
-	// TransactionTimeout is how long the broker lets a transaction stay open.
+	// TransactionTimeout is how long the broker lets a transaction stay open. 0 means DefaultTransactionTimeout.
 	TransactionTimeout time.Duration
 	// Compression of record batches: "none" (or empty), "gzip", "snappy", "lz4" or "zstd".
 	Compression string
@@ -210,17 +210,6 @@ type Chunk struct {
 	LogStart, LastStable, HighWatermark int64
 }
 
-// MaxTimeout is the longest time that a request of Kafka's protocol can name: milliseconds in 32 bits.
-const MaxTimeout = math.MaxInt32 * time.Millisecond
-
-// CheckTimeout returns an error if the value of a field is longer than MaxTimeout.
-func CheckTimeout(field string, value time.Duration) error {
-	if value > MaxTimeout {
-		return fmt.Errorf("%s (%v) must be <= %v, the most that brokers can be told", field, value, MaxTimeout)
-	}
-	return nil
-}
-
 // MemberConfig describes a group member.
 type MemberConfig struct {
 	Group string
@@ -236,8 +225,8 @@ type MemberConfig struct {
 	// Topics are subscribed to, in the standard consumer format.
 	Topics []string
 	// SessionTimeout is how long the broker waits for a heartbeat, RebalanceTimeout how long
-	// for members to rejoin. HeartbeatInterval is how long it takes at most to hear of a rebalance; 0 means a
-	// third of the session's, at most 100 ms.
+	// for members to rejoin. HeartbeatInterval is how long it takes at most to hear of a rebalance. 0 means
+	// DefaultSessionTimeout, DefaultRebalanceTimeout and DefaultHeartbeatInterval of them.
 	SessionTimeout, RebalanceTimeout, HeartbeatInterval time.Duration
 	// Assign is called on the member that leads the group.
 	Assign Assignor

@@ -107,12 +107,7 @@ func (c *coordinators) connBy(ctx context.Context, finder, p *pool, key coordina
 
 // lost forgets the coordinator if err says that it is another broker now, or none.
 func (c *coordinators) lost(key coordinatorKey, err error) {
-	_, broken := errors.AsType[*connError](err)
-	switch code(err) {
-	case codeNotCoordinator, codeCoordinatorNotAvail:
-		broken = true
-	}
-	if broken {
+	if _, broken := errors.AsType[*connError](err); broken || coordinatorMoved(code(err)) {
 		c.mu.Lock()
 		delete(c.at, key)
 		c.mu.Unlock()

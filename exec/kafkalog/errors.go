@@ -91,11 +91,11 @@ type kafkaError struct {
 //	NOT_CONTROLLER: the controller is looked up again.
 //	DUPLICATE_SEQUENCE_NUMBER of a Produce: the batch is in the log.
 //	OUT_OF_ORDER_SEQUENCE_NUMBER of a Produce behind one that failed: sent again with it.
-//	MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS of a JoinGroup or SyncGroup: it is repeated at once; of a heartbeat the
-//	    latter asks the owner to join; of a commit it is repeated.
+//	MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS of a JoinGroup or SyncGroup: JoinGroup again at once, the first three
+//	    times, as with ILLEGAL_GENERATION and when the membership is lost; of a heartbeat the latter asks the owner to
+//	    join; of a commit it is repeated.
 //	ILLEGAL_GENERATION of a commit: the next generation of the identity is taken, or the commit is fenced if the
-//	    membership is lost; of a heartbeat: nothing if a newer one is known, else the owner is asked to join; of a
-//	    SyncGroup: JoinGroup again.
+//	    membership is lost; of a heartbeat: nothing if a newer one is known, else the owner is asked to join.
 //	UNKNOWN_MEMBER_ID, GROUP_ID_NOT_FOUND (the group was deleted): the membership is lost. Its identity is fenced for
 //	    ever, and a Join goes on as a new member that owns nothing.
 //	FENCED_INSTANCE_ID: the membership is lost, and the member with it: another one has its instance id.
@@ -283,6 +283,54 @@ func producerLost(code int16) bool {
 		return true
 	}
 	return false
+}
+
+// joinAgain says of a code inGroup that a JoinGroup is to follow at once: no trouble, but how the protocol goes.
+func joinAgain(code int16) bool {
+	switch code {
+	case codeMemberIDRequired, codeRebalanceInProgress, codeIllegalGeneration, codeUnknownMember, codeGroupNotFound:
+		return true
+	}
+	return false
+}
+
+// settling says of a code that brokers answer it while they verify (KIP-890) or end a transaction, which is a matter of milliseconds:
+// CONCURRENT_TRANSACTIONS is met by most back-to-back transactions, NOT_ENOUGH_REPLICAS by batches and
+// COORDINATOR_LOAD_IN_PROGRESS by offsets of one that is being verified.
+func settling(code int16) bool {
+	switch code {
+	case codeConcurrentTxns, codeNotEnoughReplicas, codeOperationNotAttempt, codeCoordinatorLoading:
+		return true
+	}
+	return false
+}
+
+// leaderStays says of a code inProduce that who answered it is the partition's leader.
+func leaderStays(code int16) bool {
+	switch code {
+	case codeNotEnoughReplicas, codeNotEnoughReplicasAfter, codeRequestTimedOut:
+		return true
+	}
+	return false
+}
+
+// coordinatorMoved says of a code that who answered it is not the coordinator.
+func coordinatorMoved(code int16) bool {
+	return code == codeNotCoordinator || code == codeCoordinatorNotAvail
+}
+
+// timedOutPerhaps says of a code inTxn or inProduce that the broker answers it also to a producer whose transaction it has
+// ended because it was open for too long: to it that is the same as one that another has taken over from.
+func timedOutPerhaps(code int16) bool {
+	return code == codeProducerFenced || code == codeInvalidEpoch || code == codeInvalidTxnState
+}
+
+// tooLarge says of a code inProduce that the topic's max.message.bytes is less than the batch.
+func tooLarge(code int16) bool { return code == codeMessageTooLarge || code == codeRecordListTooLarge }
+
+// unauthorized says of a code that the call may not be made for a topic, or not at all.
+func unauthorized(code int16) bool {
+	return code == codeTopicUnauthorized || code == codeClusterUnauthorized
 }
 
 // name returns the name of a code.

@@ -108,7 +108,7 @@ func (m *member) heard(who *identity, generation int32, asked time.Time, err err
 
 // beatOnce sends a heartbeat. One that is not answered is given up for the next while the session lasts.
 func (m *member) beatOnce(id string, generation int32) error {
-	timeout := min(m.log.cfg.RequestTimeout, max(m.cfg.SessionTimeout/3, minHeartbeatTimeout))
+	timeout := heartbeatTimeout(m.cfg.SessionTimeout, m.log.cfg.RequestTimeout)
 	ctx, cancel := context.WithTimeout(m.ctx, timeout)
 	defer cancel()
 	c, err := m.tell(ctx, timeout, protocol.Heartbeat, func(b []byte, clientID string) []byte {

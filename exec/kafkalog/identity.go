@@ -97,7 +97,7 @@ func (i *identity) leftLocked() time.Duration {
 			Err: fmt.Errorf("nothing was heard from the coordinator for the session timeout of %v", i.session)})
 		i.timer.Reset(0)
 	}
-	return max(left, time.Millisecond)
+	return max(left, leastWait)
 }
 
 // answered notes that a request sent at asked was answered by a coordinator that knows the member.

@@ -67,9 +67,9 @@ func (l *Log) OpenMember(ctx context.Context, cfg commitlog.MemberConfig) (commi
 	if err := errors.Join(commitlog.CheckTimeout("SessionTimeout", cfg.SessionTimeout), commitlog.CheckTimeout("RebalanceTimeout", cfg.RebalanceTimeout)); err != nil {
 		return nil, wrap(op, fmt.Errorf("config: %w", err))
 	}
-	cfg.SessionTimeout = cmp.Or(max(cfg.SessionTimeout, 0), defaultSessionTimeout)
-	cfg.RebalanceTimeout = cmp.Or(max(cfg.RebalanceTimeout, 0), defaultRebalanceTimeout)
-	cfg.HeartbeatInterval = cmp.Or(max(cfg.HeartbeatInterval, 0), min(cfg.SessionTimeout/3, maxHeartbeatInterval))
+	cfg.SessionTimeout = cmp.Or(max(cfg.SessionTimeout, 0), commitlog.DefaultSessionTimeout)
+	cfg.RebalanceTimeout = cmp.Or(max(cfg.RebalanceTimeout, 0), commitlog.DefaultRebalanceTimeout)
+	cfg.HeartbeatInterval = cmp.Or(max(cfg.HeartbeatInterval, 0), commitlog.DefaultHeartbeatInterval(cfg.SessionTimeout, cfg.RebalanceTimeout))
 	m := &member{log: l, cfg: cfg, key: coordinatorKey{groupCoordinator, cfg.Group}, joins: l.cluster.newPool(), beats: l.cluster.newPool(),
 		signal: make(chan struct{}, 1)}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
@@ -158,13 +158,10 @@ func (m *member) join(ctx context.Context, op string, owned []commitlog.TopicPar
 		if ctx.Err() != nil {
 			return a, wrap(op, ctx.Err())
 		}
-		switch code(err) {
-		case codeMemberIDRequired, codeRebalanceInProgress, codeIllegalGeneration, codeUnknownMember, codeGroupNotFound:
-			if p.tries < 3 { // no trouble, but how the protocol goes
-				p.tries++
-				p.since = time.Now()
-				continue
-			}
+		if joinAgain(code(err)) && p.tries < promptJoins {
+			p.tries++
+			p.since = time.Now()
+			continue
 		}
 		wait, err := p.next(err)
 		if err == nil {

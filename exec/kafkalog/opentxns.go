@@ -174,7 +174,7 @@ func readDescribeProducers(op string, body []byte) (map[commitlog.TopicPartition
 			switch e := kafkaErr(op, inCall, code); {
 			case e == nil:
 				all[tp] = open
-			case code == codeTopicUnauthorized || code == codeClusterUnauthorized:
+			case unauthorized(code):
 				all[tp] = []activeTxn{{producer: -1}}
 			case failed == nil || failed.Class == commitlog.Retriable:
 				failed = at(message(e, text), tp)

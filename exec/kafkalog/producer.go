@@ -104,7 +104,7 @@ func (l *Log) OpenProducer(ctx context.Context, cfg commitlog.ProducerConfig) (c
 		cfg.MaxUnacked = defaultMaxUnacked
 	}
 	if cfg.TransactionTimeout <= 0 {
-		cfg.TransactionTimeout = defaultTxnTimeout
+		cfg.TransactionTimeout = commitlog.DefaultTransactionTimeout
 	}
 	if cfg.TransactionalID == "" {
 		return nil, wrap(op, errors.New("TransactionalID is empty"))
@@ -246,9 +246,8 @@ func (p *producer) name(err error) error {
 	}
 	c := *e
 	c.TransactionalID = p.cfg.TransactionalID
-	switch c.Code {
-	case codeProducerFenced, codeInvalidEpoch, codeInvalidTxnState:
-		// To a broker a producer that was too slow is the same as one that another has taken over from.
+	switch {
+	case timedOutPerhaps(c.Code):
 		since := p.since.Load()
 		if since == nil {
 			break
@@ -256,7 +255,7 @@ func (p *producer) name(err error) error {
 		if open := time.Since(*since); open > p.cfg.TransactionTimeout {
 			c.Class, c.Err = commitlog.Fenced, because(commitlog.TimedOut(open, p.cfg.TransactionTimeout), c.Err)
 		}
-	case codeInvalidIDMapping:
+	case c.Code == codeInvalidIDMapping:
 		c.Err = because(errExpiredID, c.Err)
 	}
 	return &c
@@ -336,8 +335,7 @@ func (p *producer) delayLocked(part *partition, err error) {
 		p.failLocked(placed(wrap("produce", err), part.tp))
 		return
 	}
-	// What a broker that verifies a transaction answers is no news.
-	if c := code(cause); part.patience.tries == 1 && c != codeNotEnoughReplicas && c != codeConcurrentTxns {
+	if part.patience.tries == 1 && !settling(code(cause)) {
 		p.log.cfg.Logger.Info("produce is tried again", "partition", part.tp.String(), "transactional id", p.cfg.TransactionalID, "cause", cause.Error())
 	}
 	part.retryAt = time.Now().Add(wait)
@@ -406,7 +404,7 @@ func (p *producer) refusedLocked(ob *outBatch, err error) {
 		return // it followed one that failed: sent again with it
 	}
 	if classify(err) != commitlog.Retriable {
-		if c == codeMessageTooLarge || c == codeRecordListTooLarge {
+		if tooLarge(c) {
 			err = &commitlog.Error{Op: "produce", Partition: -1, Code: c, Name: name(c), Class: commitlog.Fatal,
 				Err: fmt.Errorf("%w: a batch of %d records and %d bytes is more than max.message.bytes of the topic", commitlog.ErrTooLarge, ob.count, len(ob.wire))}
 		}
@@ -417,9 +415,7 @@ func (p *producer) refusedLocked(ob *outBatch, err error) {
 		part.drain = true
 		p.delayLocked(part, err)
 	}
-	switch c {
-	case codeNotEnoughReplicas, codeNotEnoughReplicasAfter, codeRequestTimedOut:
-	default: // the leader may have moved
+	if !leaderStays(c) {
 		p.log.cluster.forget(part.tp)
 		part.leader = noLeader
 	}

@@ -11,18 +11,15 @@ import (
 )
 
 // backoff returns how long to wait before try n+1 (n from 1) after err: doubling from 20 ms to
-// 1 s with a fifth of jitter. What the broker settles within milliseconds is asked again sooner:
-// CONCURRENT_TRANSACTIONS is met by most back-to-back transactions, and while a broker verifies
-// one (KIP-890) it answers NOT_ENOUGH_REPLICAS to batches and COORDINATOR_LOAD_IN_PROGRESS to offsets.
+// 1 s with a fifth of jitter. What the broker settles within milliseconds is asked again sooner.
 func backoff(n int, err error) time.Duration {
 	d, top := firstBackoff, maxBackoff
-	switch code(err) {
-	case codeConcurrentTxns, codeNotEnoughReplicas, codeOperationNotAttempt, codeCoordinatorLoading:
+	if settling(code(err)) {
 		d, top = firstShortBackoff, maxShortBackoff
 		n = (n + 1) / 2
 	}
 	d = min(top, d<<min(n-1, 16))
-	return d + time.Duration(rand.Int64N(int64(d)/5+1))
+	return d + time.Duration(rand.Int64N(int64(d)/jitterShare+1))
 }
 
 // sleep waits for d or ctx.

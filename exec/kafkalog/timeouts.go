@@ -1,6 +1,10 @@
 package kafkalog
 
-import "time"
+import (
+	"time"
+
+	"github.com/wickerwork/wicker/exec/commitlog"
+)
 
 // Every bound in time that this package has, and the defaults of those that a Config or a call sets.
 const (
@@ -13,17 +17,10 @@ const (
 	// Config.RetryTimeout: repeating a call, from its first retriable error.
 	defaultRetryTimeout = 60 * time.Second
 
-	// A member's session, if its config has none: how long the coordinator, and the member itself, wait for a
-	// heartbeat. Kafka's own default.
-	defaultSessionTimeout = 45 * time.Second
-	// A member's rebalance timeout, if its config has none: how long the coordinator waits for members to join.
-	defaultRebalanceTimeout = time.Minute
-	// A member's heartbeat interval, if its config has none, is a third of its session, but no longer than this: it
-	// is how late a member hears of a rebalance.
-	maxHeartbeatInterval = 100 * time.Millisecond
-	// An answer to a heartbeat is waited for a third of the session, but no shorter than this, nor longer than
-	// RequestTimeout: on a connection that swallows what is sent, more than one try has to fit into a session.
+	// An answer to a heartbeat is waited for no shorter than this.
 	minHeartbeatTimeout = time.Second
+	// A goroutine that waits for a session's end looks again no sooner than this.
+	leastWait = time.Millisecond
 
 	// A JoinGroup is asked for again when heartbeats have heard for so long that the group is in a later generation.
 	answerLost = time.Second
@@ -35,15 +32,16 @@ const (
 	// A topic that does not exist may be one that the asked broker has not heard of yet.
 	missingTopicTimeout = 5 * time.Second
 
-	// A call is repeated after firstBackoff, doubling up to maxBackoff, with a fifth of jitter.
+	// A call is repeated after firstBackoff, doubling up to maxBackoff, and up to a jitterShare-th of it more by chance.
 	firstBackoff = 20 * time.Millisecond
 	maxBackoff   = time.Second
+	jitterShare  = 5
+	// How often in a row a Join goes on at once with what is no trouble (joinAgain), before it is repeated like a call.
+	promptJoins = 3
 	// What the broker settles within milliseconds is asked for again sooner.
 	firstShortBackoff = time.Millisecond
 	maxShortBackoff   = 50 * time.Millisecond
 
-	// A transaction's timeout, if a producer's config has none.
-	defaultTxnTimeout = 60 * time.Second
 	// How long the broker holds a fetch that finds nothing, if a reader's config does not say.
 	defaultMaxWait = 500 * time.Millisecond
 	// Keep-alive of connections that the default dialer makes.
@@ -53,6 +51,12 @@ const (
 	// How long a goroutine sleeps that has nothing due and is woken when it has.
 	nothingDue = time.Hour
 )
+
+// heartbeatTimeout is how long an answer to a heartbeat is waited for: on a connection that swallows what is sent, more than one
+// try has to fit into a session.
+func heartbeatTimeout(session, request time.Duration) time.Duration {
+	return min(request, max(session/commitlog.SessionBeats, minHeartbeatTimeout))
+}
 
 // brokersShare is the part of a request's timeout that the broker may take to do what it is asked: what is left is for
 // its answer, which says more than silence.

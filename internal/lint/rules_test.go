@@ -79,13 +79,13 @@ func TestDocRules(t *testing.T) {
 
 func TestCitationRules(t *testing.T) {
 	contract := ""
-	for _, id := range []string{"TX02", "TX03", "TX12", "TX13", "TX15", "TX19", "TX20", "TX21", "TX22", "TX23", "TX24", "TX25",
+	for _, id := range []string{"TX02", "TX03", "TX13", "TX15", "TX19", "TX20", "TX21", "TX22", "TX23", "TX24", "TX25",
 		"ST05", "ST06", "VA03", "VA04", "VA05", "VA06", "VA07"} {
-		contract += "func Test" + id + "AsItIs() {}\n"
+		contract += "func Test" + id + "AsItIs() {\n\tkafka.Each()\n}\n"
 	}
 	found := lint.CheckCitations([]lint.Source{
 		{File: "exec/doc.go", Text: "// Package exec is, see E3.\n//\n//   - E1 One is.\n//   - E2 Two is.\n//   - E4 Four is.\n//   - E5 Five is.\n"},
-		{File: "exec/a_test.go", Text: "// as E1 to E5 say: E10\nfunc TestE2Works() {}\nfunc TestAT03TX27IsAsItIs() {}\n// VA-08\n" + contract},
+		{File: "exec/a_test.go", Text: "// as E1 to E5 say: E10\nfunc TestE2Works() {}\nfunc TestAT03TX27IsAsItIs() {\n\tx()\n\tkafka.StartReal(t)\n}\nfunc TestTX12AsItIs() {\n}\nfunc x() {\n\tkafka.Each()\n}\n// VA-08\n" + contract},
 		{File: "exec/a.go", Text: "// E4\n"},
 		{File: "exec/kafkalog/a_test.go", Text: "// E4 (K1)\n"},
 		{File: "exec/commitlog/doc.go", Text: "//   - L1 One is.\n"},
@@ -99,6 +99,7 @@ func TestCitationRules(t *testing.T) {
 		"exec/doc.go:5: no test in exec cites E4",
 		"exec/doc.go:6: E5 is where E4 should be",
 		"exec:1: no test is named after VA-08",
+		"exec:1: no test named after TX-12 runs on a real Kafka",
 		"kvstore/doc.go:1: numbers nothing with S",
 	}, texts(found))
 	require.Contains(t, texts(lint.CheckCitations(nil)), "exec/doc.go:1: the document of E is not there")

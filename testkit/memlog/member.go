@@ -10,11 +10,6 @@ import (
 	"github.com/wickerwork/wicker/exec/commitlog"
 )
 
-const (
-	defaultSessionTimeout   = 45 * time.Second
-	defaultRebalanceTimeout = 60 * time.Second
-)
-
 // member is a [commitlog.Member].
 type member struct {
 	log         *Log
@@ -63,10 +58,10 @@ func (l *Log) OpenMember(ctx context.Context, cfg commitlog.MemberConfig) (commi
 		return nil, groupError(op, cfg.Group, invalidSession, nil)
 	}
 	if cfg.SessionTimeout == 0 {
-		cfg.SessionTimeout = defaultSessionTimeout
+		cfg.SessionTimeout = commitlog.DefaultSessionTimeout
 	}
 	if cfg.RebalanceTimeout <= 0 {
-		cfg.RebalanceTimeout = defaultRebalanceTimeout
+		cfg.RebalanceTimeout = commitlog.DefaultRebalanceTimeout
 	}
 	cfg.Topics = slices.Clone(cfg.Topics)
 	l.c.mu.Lock()

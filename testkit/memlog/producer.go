@@ -10,10 +10,7 @@ import (
 	"github.com/wickerwork/wicker/exec/commitlog"
 )
 
-const (
-	defaultTransactionTimeout = 60 * time.Second
-	maxTransactionTimeout     = 15 * time.Minute // transaction.max.timeout.ms
-)
+const maxTransactionTimeout = 15 * time.Minute // transaction.max.timeout.ms
 
 // transactional is what the coordinator knows of a transactional id.
 type transactional struct {
@@ -90,7 +87,7 @@ func (l *Log) OpenProducer(ctx context.Context, cfg commitlog.ProducerConfig) (c
 		return nil, &commitlog.Error{Op: op, Partition: -1, Class: commitlog.Fatal, Err: errNoTransactionID}
 	}
 	if cfg.TransactionTimeout == 0 {
-		cfg.TransactionTimeout = defaultTransactionTimeout
+		cfg.TransactionTimeout = commitlog.DefaultTransactionTimeout
 	}
 	if cfg.TransactionTimeout < 0 || cfg.TransactionTimeout > maxTransactionTimeout {
 		e := topicError(op, "", invalidTxnTimeout, fmt.Errorf("%v, want more than 0 and at most %v", cfg.TransactionTimeout, maxTransactionTimeout))
