@@ -37,6 +37,8 @@ type group struct {
 	// joined delivers the outcome of the Join under way, which cancelJoin ends; cancelJoin is nil if there is none.
 	joined     chan joined
 	cancelJoin context.CancelFunc
+	// withheld says that others wait for what this member held when it joined last, see giveUp.
+	withheld bool
 	// wanted says that a Join is due, not before joinAt; setbacks counts those that failed in a row.
 	wanted   bool
 	joinAt   time.Time
@@ -152,10 +154,10 @@ func (g *group) begin(ctx context.Context) time.Duration {
 
 // join joins again, beside everything else.
 func (g *group) join(ctx context.Context) {
-	g.wanted = false
+	g.wanted, g.withheld = false, false
 	var owned []commitlog.TopicPartition
 	for _, s := range g.slots {
-		if s.claimed = s.held || s.assigned; s.claimed {
+		if s.held || s.assigned {
 			owned = append(owned, s.spec.inputs...)
 		}
 	}
@@ -183,13 +185,12 @@ func (g *group) apply(j joined) error {
 	g.setbacks = 0
 	if j.as.Fresh {
 		for _, s := range g.slots {
-			s.claimed = false
 			if s.task != nil {
 				g.lose(s)
 			}
 		}
 	}
-	g.identity = j.as.Identity
+	g.identity, g.withheld = j.as.Identity, len(j.as.Withheld) > 0
 	mine := map[commitlog.TopicPartition]bool{}
 	for _, tp := range j.as.Partitions {
 		mine[tp] = true
@@ -254,16 +255,15 @@ func (g *group) replace(err error) error {
 }
 
 // giveUp joins again when the tasks that are not this process's any more have been given up, all of
-// them, so that their new owners need one rebalance and not one for each.
+// them, so that their new owners need one rebalance and not one for each. A static member that came back is told what the
+// process before it was to give up, and did not live to join again for.
 func (g *group) giveUp() {
-	stale := false
 	for _, s := range g.slots {
 		if s.held && !s.assigned {
 			return
 		}
-		stale = stale || s.claimed && !s.assigned
 	}
-	if stale {
+	if g.withheld {
 		g.want(0)
 	}
 }

@@ -85,12 +85,14 @@ func TestE8WhatAnAssignmentMeans(t *testing.T) {
 				g.fill(s)
 			}
 			s.stopping, s.due = c.was.stopping, c.was.due
-			s.claimed = s.held || s.due
 			var j joined
 			if c.assigned {
 				j = given(c.fresh, 0)
 			} else {
 				j = given(c.fresh)
+			}
+			if (s.held || s.due) && !c.fresh { // what the Join has claimed
+				j.as.Withheld = commitlog.Withheld(s.spec.inputs, j.as.Partitions)
 			}
 			require.NoError(t, g.apply(j))
 			require.Equal(t, c.want, slotState{s.task != nil, s.stopping, s.due})
@@ -129,16 +131,31 @@ func TestE8AJoinThatFails(t *testing.T) {
 func TestE8AllThatMovesIsGivenUpAtOnce(t *testing.T) {
 	g := idleGroup(t, 3)
 	for _, s := range g.slots {
-		s.assigned, s.claimed = true, true
+		s.assigned = true
 		g.fill(s)
 	}
-	require.NoError(t, g.apply(given(false, 2)))
+	j := given(false, 2)
+	j.as.Withheld = commitlog.Withheld([]commitlog.TopicPartition{{Topic: "in"}, {Topic: "in", Partition: 1}, {Topic: "in", Partition: 2}}, j.as.Partitions)
+	require.NoError(t, g.apply(j))
 	require.False(t, g.wanted)
 	require.NoError(t, g.take(event{g.slots[1], g.slots[1].task, released}))
 	require.False(t, g.wanted, "the other is held")
 	require.NoError(t, g.take(event{g.slots[0], g.slots[0].task, over}))
 	require.True(t, g.wanted)
 	require.False(t, g.slots[2].stopping, "what is kept goes on")
+}
+
+// A static member that comes back is told that others wait for what the process before it held: there is nothing to
+// give up, and the group joins again for them.
+func TestE8AStaticMemberJoinsAgainForTheOneBeforeIt(t *testing.T) {
+	g := idleGroup(t, 2)
+	j := given(true, 0)
+	j.as.Withheld = []commitlog.TopicPartition{{Topic: "in", Partition: 1}}
+	require.NoError(t, g.apply(j))
+	require.True(t, g.wanted)
+	g.wanted = false
+	require.NoError(t, g.apply(given(false, 0)))
+	require.False(t, g.wanted, "once")
 }
 
 // What the end of a task means, by what it ended with and whose it is.
@@ -173,7 +190,7 @@ func TestE8WhatTheEndOfATaskMeans(t *testing.T) {
 			g := idleGroup(t, 1)
 			s := g.slots[0]
 			tk := g.fill(s)
-			s.assigned, s.claimed, s.due = c.assigned, c.assigned, c.due
+			s.assigned, s.due = c.assigned, c.due
 			tk.err = c.err
 			err := g.take(event{s, tk, over})
 			require.Equal(t, c.ends, err != nil)

@@ -13,8 +13,6 @@ type slot struct {
 	spec taskSpec
 	// assigned: it is this process's by the last assignment.
 	assigned bool
-	// claimed: the last Join said so.
-	claimed bool
 	// task is the one that has not ended, nil if there is none.
 	task *task
 	// held: task may still commit something. left: it has left the operators, and only its store is still to close.
@@ -135,7 +133,7 @@ func (g *group) take(e event) error {
 	switch {
 	case !s.assigned || s.due: // it is another's by now, or ours anew
 	case commitlog.ClassOf(t.err) == commitlog.Fenced:
-		s.assigned, s.claimed = false, false // giveUp would join at once
+		s.assigned = false
 		g.want(pause)
 	default:
 		s.due = true

@@ -285,6 +285,10 @@ func (g GroupMetadata) Current(_ context.Context, after int32) (GroupMetadata, e
 type Assignment struct {
 	GroupMetadata
 	Partitions []TopicPartition
+	// Withheld are the partitions that the member said it holds and was not assigned: they may be kept from others until
+	// it has given them up and joined again. A static member that takes the place of a process that has ended is told what
+	// that one was (KIP-345), and has to join again for it.
+	Withheld []TopicPartition
 	// Identity is the membership's, for commits of what it holds: the same value in every assignment as long as the
 	// membership lasts. Its generation moves on when the group has agreed on a new one, which is before Join
 	// returns; it answers Fenced for ever once the membership is known to be lost.
@@ -292,6 +296,21 @@ type Assignment struct {
 	// Fresh says that the membership is a new one: none before it, or one that was lost. What was held under an
 	// older one may belong to others already.
 	Fresh bool
+}
+
+// Withheld returns the partitions that are owned and not assigned: those of an Assignment.
+func Withheld(owned, assigned []TopicPartition) []TopicPartition {
+	has := make(map[TopicPartition]bool, len(assigned))
+	for _, tp := range assigned {
+		has[tp] = true
+	}
+	var out []TopicPartition
+	for _, tp := range owned {
+		if !has[tp] {
+			out = append(out, tp)
+		}
+	}
+	return out
 }
 
 // Member is a member of a consumer group. Its heartbeats run in the background from the first

@@ -36,6 +36,9 @@ func TestConformance(t *testing.T) {
 			if b.Kind() == kafka.Embedded && strings.HasSuffix(t.Name(), "/StaticMemberOfAnotherVersion") {
 				t.Skip("SKIP: the embedded broker rebalances whenever the leader returns, of whatever version")
 			}
+			if b.Kind() == kafka.Embedded && strings.HasSuffix(t.Name(), "/WithheldIsTold") {
+				t.Skip("SKIP: the embedded broker rebalances when a static member returns that holds other partitions than before")
+			}
 			return logtest.Target{
 				Log: shared,
 				Connect: func(t testing.TB) commitlog.Log {

@@ -20,7 +20,7 @@ type flight struct {
 	done    chan struct{} // closed when what follows is set
 	who     *identity     // under which the JoinGroup was answered, nil if it was not
 	joined  joinResponse
-	result  []commitlog.TopicPartition
+	result  share
 	err     error
 }
 
@@ -76,20 +76,20 @@ func (m *member) launch(op, id string, who *identity, subscription []byte) (*fli
 }
 
 // fly is a flight's goroutine. It returns what the member was assigned.
-func (m *member) fly(ctx context.Context, f *flight, op, id string, who *identity, subscription []byte) (assigned []commitlog.TopicPartition, err error) {
+func (m *member) fly(ctx context.Context, f *flight, op, id string, who *identity, subscription []byte) (assigned share, err error) {
 	if f.joined, err = m.joinGroup(ctx, id, subscription, m.cfg.RebalanceTimeout+m.log.cfg.RequestTimeout); err != nil {
-		return nil, err
+		return assigned, err
 	}
 	if err := m.refused(op, f.joined.code); err != nil {
-		return nil, m.took(who, err)
+		return assigned, m.took(who, err)
 	}
 	if f.who, err = m.joined(ctx, f, who); err != nil {
-		return nil, err
+		return assigned, err
 	}
 	req := &syncRequest{group: m.cfg.Group, generation: f.joined.generation, memberID: f.joined.memberID, instanceID: m.cfg.InstanceID, protocol: f.joined.protocol}
 	if f.joined.leader == f.joined.memberID {
 		if req.assignments, err = m.assign(f.joined.members); err != nil {
-			return nil, err
+			return assigned, err
 		}
 	}
 	asked := time.Now()
@@ -101,10 +101,10 @@ func (m *member) fly(ctx context.Context, f *flight, op, id string, who *identit
 			return err
 		})
 	if err != nil {
-		return nil, err
+		return assigned, err
 	}
 	if err := m.refused("sync group", c); err != nil {
-		return nil, m.took(f.who, err)
+		return assigned, m.took(f.who, err)
 	}
 	f.who.answered(asked)
 	return assigned, nil
@@ -140,7 +140,7 @@ func (m *member) joined(ctx context.Context, f *flight, who *identity) (*identit
 }
 
 // assign runs the assignor.
-func (m *member) assign(members []commitlog.GroupMember) (map[string][]commitlog.TopicPartition, error) {
+func (m *member) assign(members []commitlog.GroupMember) (map[string]share, error) {
 	fail := func(err error) error {
 		return &commitlog.Error{Op: "assign partitions", Partition: -1, Group: m.cfg.Group, Class: commitlog.Fatal, Err: err}
 	}
@@ -148,14 +148,14 @@ func (m *member) assign(members []commitlog.GroupMember) (map[string][]commitlog
 	if err != nil {
 		return nil, fail(err)
 	}
-	out := make(map[string][]commitlog.TopicPartition, len(members))
+	out := make(map[string]share, len(members))
 	known := 0
 	for _, gm := range members {
 		tps, ok := assigned[gm.ID]
 		if ok {
 			known++
 		}
-		out[gm.ID] = tps
+		out[gm.ID] = share{tps, commitlog.Withheld(gm.Owned, tps)}
 	}
 	if known != len(assigned) {
 		return nil, fail(fmt.Errorf("the assignor gave partitions to %d members that are not in the group", len(assigned)-known))

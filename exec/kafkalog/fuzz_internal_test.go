@@ -52,7 +52,7 @@ func FuzzFetch(f *testing.F) {
 func FuzzAnswers(f *testing.F) {
 	tps := []commitlog.TopicPartition{{Topic: "topic", Partition: 2}}
 	f.Add(appendSubscription(nil, []string{"topic"}, []byte("x"), tps, 3))
-	f.Add(appendAssignment(nil, tps))
+	f.Add(appendAssignment(nil, share{tps, tps}))
 	f.Add([]byte{0, 0, 0, 0, 0, 2, 4, 't', 'o', 'p', 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_, _ = readSubscription(b)

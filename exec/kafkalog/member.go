@@ -222,7 +222,7 @@ func (m *member) round(ctx context.Context, op string, claim func(*identity) []c
 	if err != nil {
 		return none, m.took(f.who, kafkaErr("sync group", inGroup, codeUnknownMember))
 	}
-	return commitlog.Assignment{Partitions: f.result, Identity: f.who, Fresh: fresh, GroupMetadata: commitlog.GroupMetadata{
+	return commitlog.Assignment{Partitions: f.result.partitions, Withheld: f.result.withheld, Identity: f.who, Fresh: fresh, GroupMetadata: commitlog.GroupMetadata{
 		Group: m.cfg.Group, MemberID: f.joined.memberID, InstanceID: m.cfg.InstanceID, Generation: f.joined.generation}}, nil
 }
 

@@ -84,7 +84,7 @@ func readJoin(body []byte) (joinResponse, error) {
 type syncRequest struct {
 	group, memberID, instanceID, protocol string
 	generation                            int32
-	assignments                           map[string][]commitlog.TopicPartition
+	assignments                           map[string]share
 }
 
 func appendSync(b []byte, clientID string, s *syncRequest) []byte {
@@ -97,9 +97,9 @@ func appendSync(b []byte, clientID string, s *syncRequest) []byte {
 	b = appendCompactString(b, groupProtocolType)
 	b = appendCompactString(b, s.protocol)
 	b = binary.AppendUvarint(b, uint64(len(s.assignments))+1)
-	for id, tps := range s.assignments {
+	for id, given := range s.assignments {
 		b = appendCompactString(b, id)
-		b = appendCompactBytes(b, appendAssignment(nil, tps))
+		b = appendCompactBytes(b, appendAssignment(nil, given))
 		b = append(b, 0)
 	}
 	b = append(b, 0)
@@ -108,7 +108,7 @@ func appendSync(b []byte, clientID string, s *syncRequest) []byte {
 }
 
 // readSync decodes the body of an answer to SyncGroup v5.
-func readSync(body []byte) (code int16, assigned []commitlog.TopicPartition, err error) {
+func readSync(body []byte) (code int16, assigned share, err error) {
 	r := wireReader{b: body}
 	r.tags()
 	r.int32() // throttle time
@@ -118,7 +118,7 @@ func readSync(body []byte) (code int16, assigned []commitlog.TopicPartition, err
 	assignment := r.compactString()
 	r.tags()
 	if err := r.err(); err != nil {
-		return code, nil, err
+		return code, assigned, err
 	}
 	if assigned, err = readAssignment(assignment); err != nil {
 		err = unreadable("sync group", fmt.Errorf("assignment is malformed: %v", err))

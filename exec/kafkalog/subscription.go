@@ -41,22 +41,36 @@ func readSubscription(b []byte) (commitlog.GroupMember, error) {
 	return m, r.err() // later versions go on
 }
 
-// appendAssignment encodes what a member is given, in version 0.
-func appendAssignment(b []byte, tps []commitlog.TopicPartition) []byte {
+// share is what a member is given, and what is kept from others because it holds it.
+type share struct{ partitions, withheld []commitlog.TopicPartition }
+
+// appendAssignment encodes what a member is given, in version 0. What is withheld is its user data: a format of
+// our own, in version 0.
+func appendAssignment(b []byte, s share) []byte {
 	b = binary.BigEndian.AppendUint16(b, 0)
-	b = appendPartitions(b, tps)
-	return appendBytes(b, nil)
+	b = appendPartitions(b, s.partitions)
+	var data []byte
+	if len(s.withheld) > 0 {
+		data = appendPartitions([]byte{0, 0}, s.withheld)
+	}
+	return appendBytes(b, data)
 }
 
 // readAssignment decodes what a member is given. Nothing at all is no partition.
-func readAssignment(b []byte) ([]commitlog.TopicPartition, error) {
+func readAssignment(b []byte) (s share, err error) {
 	if len(b) == 0 {
-		return nil, nil
+		return s, nil
 	}
 	r := wireReader{b: b}
 	r.int16() // version: later ones go on
-	tps := r.partitions()
-	return tps, r.err()
+	s.partitions = r.partitions()
+	data := wireReader{b: r.bytes()}
+	if err := r.err(); err != nil || len(data.b) == 0 {
+		return s, err
+	}
+	data.int16() // likewise
+	s.withheld = data.partitions()
+	return s, data.err()
 }
 
 // appendBytes writes an INT32 length and as many bytes; nil is null.

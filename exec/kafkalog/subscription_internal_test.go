@@ -39,11 +39,17 @@ func TestConsumerProtocol(t *testing.T) {
 	}
 
 	var assignment kmsg.ConsumerMemberAssignment
-	require.NoError(t, assignment.ReadFrom(appendAssignment(nil, owned)))
+	require.NoError(t, assignment.ReadFrom(appendAssignment(nil, share{owned, owned[:1]})))
 	require.Len(t, assignment.Topics, 2)
 	got, err := readAssignment(assignment.AppendTo(nil))
 	require.NoError(t, err)
-	require.ElementsMatch(t, owned, got)
+	require.ElementsMatch(t, owned, got.partitions)
+	require.Equal(t, owned[:1], got.withheld)
+	assignment.UserData = nil
+	got, err = readAssignment(assignment.AppendTo(nil))
+	require.NoError(t, err)
+	require.ElementsMatch(t, owned, got.partitions)
+	require.Empty(t, got.withheld)
 	got, err = readAssignment(nil)
 	require.NoError(t, err)
 	require.Empty(t, got)
@@ -52,12 +58,12 @@ func TestConsumerProtocol(t *testing.T) {
 // Cut short anywhere, a subscription or assignment is an error.
 func TestConsumerProtocolCutShort(t *testing.T) {
 	tps := []commitlog.TopicPartition{{Topic: "topic", Partition: 2}, {Topic: "a", Partition: 0}}
-	s, a := appendSubscription(nil, []string{"topic"}, []byte("x"), tps, 3), appendAssignment(nil, tps)
+	s, a := appendSubscription(nil, []string{"topic"}, []byte("x"), tps, 3), appendAssignment(nil, share{tps, tps[:1]})
 	for n := range s {
 		_, err := readSubscription(s[:n])
 		require.ErrorIs(t, err, errShort, "%d bytes", n)
 	}
-	for n := 1; n < len(a)-4; n++ { // the user data behind the partitions is not read
+	for n := 1; n < len(a); n++ {
 		_, err := readAssignment(a[:n])
 		require.ErrorIs(t, err, errShort, "%d bytes", n)
 	}
@@ -86,8 +92,8 @@ func TestMembershipMessages(t *testing.T) {
 		sync := kmsg.NewPtrSyncGroupRequest()
 		sync.SetVersion(5)
 		require.NoError(t, sync.ReadFrom(body(appendSync(nil, "me", &syncRequest{group: "g", memberID: "m", instanceID: instance, protocol: "p", generation: 7,
-			assignments: map[string][]commitlog.TopicPartition{"m": tps}}))))
-		require.Equal(t, []any{"g", "m", int32(7), static, "consumer", "p", "m", appendAssignment(nil, tps)},
+			assignments: map[string]share{"m": {tps, tps}}}))))
+		require.Equal(t, []any{"g", "m", int32(7), static, "consumer", "p", "m", appendAssignment(nil, share{tps, tps})},
 			[]any{sync.Group, sync.MemberID, sync.Generation, sync.InstanceID, *sync.ProtocolType, *sync.Protocol, sync.GroupAssignment[0].MemberID, sync.GroupAssignment[0].MemberAssignment})
 		beat := kmsg.NewPtrHeartbeatRequest()
 		beat.SetVersion(4)
@@ -126,11 +132,11 @@ func TestMembershipMessages(t *testing.T) {
 	require.NotErrorIs(t, err, errShort)
 
 	synced := kmsg.NewPtrSyncGroupResponse()
-	synced.Version, synced.MemberAssignment = 5, appendAssignment(nil, tps)
+	synced.Version, synced.MemberAssignment = 5, appendAssignment(nil, share{tps, tps[:1]})
 	code, assigned, err := readSync(synced.AppendTo(header()))
 	require.NoError(t, err)
 	require.Zero(t, code)
-	require.Equal(t, tps, assigned)
+	require.Equal(t, share{tps, tps[:1]}, assigned)
 	synced.ErrorCode, synced.MemberAssignment = codeRebalanceInProgress, nil
 	code, assigned, err = readSync(synced.AppendTo(header()))
 	require.NoError(t, err)

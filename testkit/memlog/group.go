@@ -59,10 +59,10 @@ type membership struct {
 	userData []byte
 	// joining: its Join waits for the next generation.
 	joining bool
-	// generation is the one it joined last, assigned what it was given in it, told the one of the last assignment
+	// generation is the one it joined last, assigned what it was given in it and withheld what it was not, told the one of the last assignment
 	// that its Join has returned, and claim what told was when it joined last. -1 is none.
 	generation, told, claim int32
-	assigned                []commitlog.TopicPartition
+	assigned, withheld      []commitlog.TopicPartition
 	// expires is when the session ends; zero while heartbeats arrive.
 	expires time.Time
 }
@@ -266,6 +266,7 @@ func (g *group) assign(generation int32, assignments map[string][]commitlog.Topi
 	}
 	for id, m := range g.members {
 		m.assigned = slices.Clone(assignments[id])
+		m.withheld = commitlog.Withheld(m.owned, m.assigned)
 	}
 	g.phase = stable
 	g.fire()

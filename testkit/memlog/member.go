@@ -146,7 +146,7 @@ func (m *member) join(ctx context.Context, owned []commitlog.TopicPartition, use
 			fresh := ms.told < 0
 			ms.told = generation
 			ms.owned, ms.userData = owned, userData
-			return commitlog.Assignment{Partitions: slices.Clone(ms.assigned), GroupMetadata: ms.metadata(), Identity: ms, Fresh: fresh}, nil
+			return commitlog.Assignment{Partitions: slices.Clone(ms.assigned), Withheld: slices.Clone(ms.withheld), GroupMetadata: ms.metadata(), Identity: ms, Fresh: fresh}, nil
 		}
 		if g.members[ms.id] != ms {
 			owned = nil // it was thrown out: what it held may belong to others
@@ -191,13 +191,8 @@ func (m *member) enter(owned []commitlog.TopicPartition, userData []byte) error 
 				return nil
 			}
 		}
-	} else if g.phase == stable && g.leader != ms && ms.generation == g.generation && slices.Equal(ms.owned, owned) && slices.Equal(ms.userData, userData) {
-		ms.expires = time.Time{}
-		if m.paused {
-			g.startExpiry(ms)
-		}
-		return nil // as on Kafka: a follower with nothing new gets what it has
 	}
+	// On Kafka a follower that says what it said before gets what it has; but it says which generation it is of.
 	ms.owned, ms.userData, ms.claim, ms.joining = owned, userData, ms.told, true
 	g.rebalance()
 	return nil
@@ -206,7 +201,7 @@ func (m *member) enter(owned []commitlog.TopicPartition, userData []byte) error 
 // replace puts a static member's new membership in the place of its old one. It returns true
 // if the group need not rebalance for it (KIP-345).
 func (g *group) replace(old, ms *membership) bool {
-	ms.seq, ms.generation, ms.assigned = old.seq, old.generation, old.assigned
+	ms.seq, ms.generation, ms.assigned, ms.withheld = old.seq, old.generation, old.assigned, old.withheld
 	if g.leader == old {
 		g.leader = ms
 	}

@@ -2,6 +2,7 @@ package logtest
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -20,6 +21,7 @@ var membershipCases = []testCase{
 	{"CancelledJoinKeepsThePlace", cancelledJoinKeepsThePlace},
 	{"ClaimsOfTwoGenerations", claimsOfTwoGenerations},
 	{"HeldJoinKeepsThePlace", heldJoinKeepsThePlace},
+	{"WithheldIsTold", withheldIsTold},
 }
 
 // current asks an identity that must know a generation above after.
@@ -382,4 +384,55 @@ func heldJoinKeepsThePlace(e *env) {
 	require.True(e, x.Identity == first.Identity)
 	require.Equal(e, late.Generation, x.Generation)
 	e.together(partitions(topic, 3), late, x.Assignment, y.Assignment)
+}
+
+// E8: a member is told what it holds and is not assigned, and so is, without a rebalance, the static member that takes its place when
+// it has ended before it gave that up (KIP-345): nobody else would know that a Join is due.
+func withheldIsTold(e *env) {
+	topic := e.topic(2)
+	tps := partitions(topic, 2)
+	group := e.name("group")
+	of := func(instance string) *groupMember {
+		return e.memberWith(e.Log, commitlog.MemberConfig{Group: group, InstanceID: instance, Topics: []string{topic}, SessionTimeout: 30 * time.Second,
+			Assign: func(members []commitlog.GroupMember) (map[string][]commitlog.TopicPartition, error) {
+				out := map[string][]commitlog.TopicPartition{} // one partition each, unless another member holds it
+				for _, m := range members {
+					i := map[string]int{"a": 0, "b": 1}[m.InstanceID]
+					free := true
+					for _, other := range members {
+						free = free && (other.ID == m.ID || !slices.Contains(other.Owned, tps[i]))
+					}
+					if free {
+						out[m.ID] = tps[i : i+1]
+					}
+				}
+				return out, nil
+			}})
+	}
+	a, b := of("a"), of("b")
+	require.Empty(e, a.mustJoin(nil, nil).Withheld)
+	second := b.joining(tps, nil)
+	a.awaitRebalance()
+	first := a.mustJoin(nil, nil)
+	require.Empty(e, first.Partitions)
+	require.Empty(e, first.Withheld)
+	other := <-second
+	require.NoError(e, other.err)
+	require.Equal(e, tps[1:], other.Partitions)
+	require.Equal(e, tps[:1], other.Withheld)
+
+	require.NoError(e, b.Close(e.ctx, false))
+	b = of("b")
+	again := b.mustJoin(nil, nil)
+	require.True(e, again.Fresh)
+	require.Equal(e, first.Generation, again.Generation)
+	require.Equal(e, tps[1:], again.Partitions)
+	require.Equal(e, tps[:1], again.Withheld)
+
+	all := e.agree(b.follow(again.Partitions), a.follow(nil))
+	require.Equal(e, tps[1:], all[0][len(all[0])-1].Partitions)
+	require.Equal(e, tps[:1], all[1][len(all[1])-1].Partitions)
+	for _, as := range all {
+		require.Empty(e, as[len(as)-1].Withheld)
+	}
 }
