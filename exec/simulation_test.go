@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -64,6 +65,8 @@ type simulation struct {
 	log   *memlog.Log // the test's own connection
 	plan  *topology.Plan
 	disks [3]*disk
+	// static: a process has the instance id of its disk.
+	static bool
 	procs []*process
 	next  int // number of the next process, and of the next record
 	ids   int
@@ -110,6 +113,7 @@ func simulate(t *testing.T, seed uint64) {
 	}
 	require.NoError(t, s.log.CreateTopics(t.Context(), specs))
 	calm := seed%4 == 0 // joins and leaves only: then nothing is asked twice
+	s.static = seed%4 == 1
 	s.start()
 	for range 10 + s.r.IntN(30) {
 		s.step(calm)
@@ -129,6 +133,9 @@ func simulate(t *testing.T, seed uint64) {
 	// Each disk, whatever it holds from before, is made exact by one start.
 	for i := range s.disks {
 		s.stopAll()
+		if s.static {
+			s.sleep(time.Minute) // they stay in the group, with their tasks, for their session
+		}
 		s.push(1 + s.r.IntN(5))
 		s.startOn(i)
 		s.settle()
@@ -218,6 +225,9 @@ func (s *simulation) step(calm bool) {
 			s.disruptions.Add(1)
 			p.kill()
 			s.gone(p)
+			if s.static && s.r.IntN(2) == 0 { // it is back before its session is over
+				s.startOn(slices.IndexFunc(s.disks[:], func(d *disk) bool { return d.user == p }))
+			}
 		}
 	case 10, 11:
 		if p := s.pick(); p != nil {
@@ -331,6 +341,9 @@ func (s *simulation) startOn(i int) {
 		FlushInterval:  []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, time.Hour}[s.r.IntN(3)],
 		CommitInterval: 20 * time.Millisecond, MaxBatch: 1 + s.r.IntN(20), StateMemory: 1 << 20,
 		MaxRecordBytes: 1024} // the size of output batches too: many are sent before their transaction closes
+	if s.static {
+		cfg.InstanceID = fmt.Sprint("disk", i)
+	}
 	app, err := exec.New(s.plan, cfg)
 	require.NoError(s.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
