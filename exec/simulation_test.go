@@ -67,11 +67,11 @@ type simulation struct {
 	disks [3]*disk
 	// static: a process has the instance id of its disk.
 	static bool
-	procs []*process
-	next  int // number of the next process, and of the next record
-	ids   int
-	r     *rand.Rand
-	story []string // what the driver did
+	procs  []*process
+	next   int // number of the next process, and of the next record
+	ids    int
+	r      *rand.Rand
+	story  []string // what the driver did
 
 	rate atomic.Int32 // faults in 1000 calls
 	// disruptions counts what may cost a Memo another call of a key.
