@@ -366,7 +366,9 @@ func (s *simulation) stopAll() {
 		p.cancel()
 		if err := <-p.done; err != nil { // a fault from before all trouble ended
 			require.Positive(s.t, s.disruptions.Load(), err.Error())
-			require.ErrorContains(s.t, err, "SIMULATED")
+			if !errors.Is(err, exec.ErrDrainTimeout) { // of a task that was to move when its process hung
+				require.ErrorContains(s.t, err, "SIMULATED")
+			}
 		}
 		s.gone(p)
 	}
