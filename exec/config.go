@@ -37,8 +37,8 @@ type Config struct {
 	// SessionTimeout is how long the group waits for a silent member. Default 45 s.
 	SessionTimeout time.Duration
 	// HeartbeatInterval is how often this process tells the group that it lives, and so how long it takes to
-	// hear of a rebalance; nothing that a task does delays it. Default 100 ms, or a third of SessionTimeout if that is less, which is
-	// also the most.
+	// hear of a rebalance; nothing that a task does delays it. Default 100 ms, or a third of SessionTimeout or
+	// RebalanceTimeout if that is less, which is also the most.
 	HeartbeatInterval time.Duration
 	// RebalanceTimeout is how long the group waits for its members to join again. Default 60 s, at least
 	// DrainTimeout. Like SessionTimeout and TransactionTimeout at most 2^31-1 milliseconds.

@@ -58,6 +58,7 @@
 //
 // # Concurrency
 //
-// One goroutine owns a task. [App.Run] owns all goroutines; none outlives it. The locks of the
+// One goroutine owns a task. [App.Run] owns all goroutines; none outlives it but those of functions that
+// did not return within DrainTimeout, which its error tells. The locks of the
 // package guard memory only: they are held one at a time, and never across a call out of it.
 package exec

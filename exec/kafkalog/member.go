@@ -203,7 +203,8 @@ func (m *member) round(ctx context.Context, op string, claim func(*identity) []c
 	if who != nil {
 		_, generation, _ = who.state()
 	}
-	f, err := m.launch(op, id, who, appendSubscription(nil, m.cfg.Topics, userData, claim(who), generation))
+	owned := claim(who)
+	f, err := m.launch(op, id, who, appendSubscription(nil, m.cfg.Topics, userData, owned, generation))
 	if err != nil {
 		return none, err
 	}
@@ -222,7 +223,7 @@ func (m *member) round(ctx context.Context, op string, claim func(*identity) []c
 	if err != nil {
 		return none, m.took(f.who, kafkaErr("sync group", inGroup, codeUnknownMember))
 	}
-	return commitlog.Assignment{Partitions: f.result.partitions, Withheld: f.result.withheld, Identity: f.who, Fresh: fresh, GroupMetadata: commitlog.GroupMetadata{
+	return commitlog.Assignment{Partitions: f.result.partitions, Withheld: f.result.keptFrom(owned), Identity: f.who, Fresh: fresh, GroupMetadata: commitlog.GroupMetadata{
 		Group: m.cfg.Group, MemberID: f.joined.memberID, InstanceID: m.cfg.InstanceID, Generation: f.joined.generation}}, nil
 }
 
@@ -284,6 +285,9 @@ func (m *member) ask(ctx context.Context, p *pool, key protocol.ApiKey, timeout 
 	}
 	if _, err := cn.version(key); err != nil {
 		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err // nothing was sent: the connection is good
 	}
 	frame, err := cn.exchange(ctx, request(nil, cn.clientID), timeout)
 	if err == nil {

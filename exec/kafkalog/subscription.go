@@ -44,6 +44,15 @@ func readSubscription(b []byte) (commitlog.GroupMember, error) {
 // share is what a member is given, and what is kept from others because it holds it.
 type share struct{ partitions, withheld []commitlog.TopicPartition }
 
+// keptFrom returns what is withheld for a member that has said it holds owned. It knows that itself, whatever the leader
+// writes; only of a member whose place it has taken the leader knows more.
+func (s share) keptFrom(owned []commitlog.TopicPartition) []commitlog.TopicPartition {
+	if own := commitlog.Withheld(owned, s.partitions); len(own) > 0 {
+		return own
+	}
+	return s.withheld
+}
+
 // appendAssignment encodes what a member is given, in version 0. What is withheld is its user data: a format of
 // our own, in version 0.
 func appendAssignment(b []byte, s share) []byte {
@@ -56,7 +65,8 @@ func appendAssignment(b []byte, s share) []byte {
 	return appendBytes(b, data)
 }
 
-// readAssignment decodes what a member is given. Nothing at all is no partition.
+// readAssignment decodes what a member is given. Nothing at all is no partition, and user data that is not ours is none:
+// a static member would be given the same bytes again after each start.
 func readAssignment(b []byte) (s share, err error) {
 	if len(b) == 0 {
 		return s, nil
@@ -64,13 +74,17 @@ func readAssignment(b []byte) (s share, err error) {
 	r := wireReader{b: b}
 	r.int16() // version: later ones go on
 	s.partitions = r.partitions()
-	data := wireReader{b: r.bytes()}
-	if err := r.err(); err != nil || len(data.b) == 0 {
+	if err := r.err(); err != nil {
 		return s, err
 	}
-	data.int16() // likewise
-	s.withheld = data.partitions()
-	return s, data.err()
+	data := wireReader{b: r.bytes()}
+	if version := data.int16(); version != 0 {
+		return s, nil
+	}
+	if tps := data.partitions(); data.err() == nil {
+		s.withheld = tps
+	}
+	return s, nil
 }
 
 // appendBytes writes an INT32 length and as many bytes; nil is null.

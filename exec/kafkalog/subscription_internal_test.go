@@ -50,9 +50,27 @@ func TestConsumerProtocol(t *testing.T) {
 	require.NoError(t, err)
 	require.ElementsMatch(t, owned, got.partitions)
 	require.Empty(t, got.withheld)
+	for _, data := range [][]byte{{0, 1, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 9}, {0}} { // another version, and damaged
+		assignment.UserData = data
+		got, err = readAssignment(assignment.AppendTo(nil))
+		require.NoError(t, err)
+		require.ElementsMatch(t, owned, got.partitions)
+		require.Empty(t, got.withheld)
+	}
 	got, err = readAssignment(nil)
 	require.NoError(t, err)
 	require.Empty(t, got)
+}
+
+// A member knows what it has to give up also from a leader that does not write it, and of the member before it what the leader
+// writes.
+func TestShareKeptFrom(t *testing.T) {
+	tps := []commitlog.TopicPartition{{Topic: "in", Partition: 0}, {Topic: "in", Partition: 1}, {Topic: "in", Partition: 2}}
+	require.Empty(t, share{partitions: tps}.keptFrom(tps))
+	require.Equal(t, tps[1:], share{partitions: tps[:1]}.keptFrom(tps))
+	require.Equal(t, tps[1:2], share{partitions: tps[:1], withheld: tps[2:]}.keptFrom(tps[:2]))
+	require.Equal(t, tps[2:], share{partitions: tps[:1], withheld: tps[2:]}.keptFrom(nil))
+	require.Equal(t, tps[2:], share{partitions: tps[:1], withheld: tps[2:]}.keptFrom(tps[:1]))
 }
 
 // Cut short anywhere, a subscription or assignment is an error.
@@ -63,7 +81,8 @@ func TestConsumerProtocolCutShort(t *testing.T) {
 		_, err := readSubscription(s[:n])
 		require.ErrorIs(t, err, errShort, "%d bytes", n)
 	}
-	for n := 1; n < len(a); n++ {
+	bare := len(appendAssignment(nil, share{tps, nil})) - 4 // user data that is cut short is none
+	for n := 1; n < bare; n++ {
 		_, err := readAssignment(a[:n])
 		require.ErrorIs(t, err, errShort, "%d bytes", n)
 	}

@@ -2,6 +2,7 @@ package kafka_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -76,6 +78,7 @@ func TestCluster(t *testing.T) {
 			if err = txn.Produce(bounded, records(topic, at, at+100)...); err == nil {
 				break
 			}
+			require.True(t, errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch), "%v", err)
 			// A Begin that was given up for lost and sent again can be carried out late, and fences the one after it.
 			require.NoError(t, bounded.Err(), "%v", err)
 			t.Logf("begun anew: %v", err)
