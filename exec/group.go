@@ -157,7 +157,7 @@ func (g *group) join(ctx context.Context) {
 	g.wanted, g.withheld = false, false
 	var owned []commitlog.TopicPartition
 	for _, s := range g.slots {
-		if s.held || s.assigned {
+		if s.holds() || s.assigned {
 			owned = append(owned, s.spec.inputs...)
 		}
 	}
@@ -185,9 +185,7 @@ func (g *group) apply(j joined) error {
 	g.setbacks = 0
 	if j.as.Fresh {
 		for _, s := range g.slots {
-			if s.task != nil {
-				g.lose(s)
-			}
+			g.lose(s)
 		}
 	}
 	g.identity, g.withheld = j.as.Identity, len(j.as.Withheld) > 0
@@ -204,13 +202,13 @@ func (g *group) apply(j joined) error {
 		switch {
 		case s.assigned:
 			assigned++
-			if s.task == nil || s.stopping {
+			if s.state != working {
 				started++
 				s.due = true // not before startAt, and not before the one before has ended
 			}
 		default:
 			s.due = false
-			if s.task != nil && !s.stopping {
+			if s.state == working {
 				revoked++
 				g.stop(s)
 			}
@@ -246,9 +244,7 @@ func (g *group) replace(err error) error {
 	g.member, g.replaced = member, time.Now()
 	for _, s := range g.slots {
 		s.assigned, s.due = false, false
-		if s.task != nil {
-			g.lose(s)
-		}
+		g.lose(s)
 	}
 	g.want(0)
 	return nil
@@ -259,7 +255,7 @@ func (g *group) replace(err error) error {
 // process before it was to give up, and did not live to join again for.
 func (g *group) giveUp() {
 	for _, s := range g.slots {
-		if s.held && !s.assigned {
+		if s.holds() && !s.assigned {
 			return
 		}
 	}
@@ -281,14 +277,14 @@ func (g *group) shutdown(cause error) error {
 			if s.task != nil {
 				tasks++
 			}
-			if s.held {
+			if s.holds() {
 				held++
 			}
 		}
 		return tasks, held
 	}
 	for _, s := range g.slots {
-		if s.task != nil && !s.stopping {
+		if s.state == working {
 			g.stop(s)
 		}
 	}

@@ -38,7 +38,7 @@ func idleGroup(t *testing.T, n int) *group {
 
 // fill puts a task into a slot, as start does, that is not run.
 func (g *group) fill(s *slot) *task {
-	s.task, s.held, s.began = newTask(g.app, s.spec.sub, s.spec.partition, nil), true, time.Now()
+	s.task, s.state, s.began = newTask(g.app, s.spec.sub, s.spec.partition, nil), working, time.Now()
 	return s.task
 }
 
@@ -55,51 +55,78 @@ func classed(c commitlog.Class) error {
 	return &commitlog.Error{Op: "simulated", Partition: -1, Class: c}
 }
 
+// Each pair of states of a slot: what the diagram has is allowed, and all else refused.
+func TestE8SlotMoves(t *testing.T) {
+	diagram := [][]int{ // rows: from; columns: to
+		vacant:  {0, 1, 0, 0, 0},
+		working: {1, 0, 1, 1, 1},
+		leaving: {1, 0, 0, 1, 1},
+		lost:    {1, 0, 0, 0, 1},
+		closing: {1, 0, 0, 0, 0},
+	}
+	for from := vacant; from <= closing; from++ {
+		for to := vacant; to <= closing; to++ {
+			s := &slot{state: from}
+			if diagram[from][to] == 1 {
+				require.NotPanics(t, func() { s.become(to) }, "%s to %s", from, to)
+				require.Equal(t, to, s.state)
+			} else {
+				require.Panics(t, func() { s.become(to) }, "%s to %s", from, to)
+				require.Equal(t, from, s.state)
+			}
+			require.Equal(t, s.state == working || s.state == leaving, s.holds())
+		}
+	}
+}
+
 // What an assignment means for a slot, by what the slot has.
 func TestE8WhatAnAssignmentMeans(t *testing.T) {
-	type slotState struct{ task, stopping, due bool }
+	type standing struct {
+		state slotState
+		due   bool
+	}
 	for _, c := range []struct {
 		name            string
-		was             slotState
+		was             standing
 		assigned, fresh bool
-		want            slotState
+		want            standing
 		cancelled       bool
 		rejoins         bool // when nothing of it is held any more
 	}{
-		{name: "new", assigned: true, want: slotState{due: true}},
-		{name: "not ours", want: slotState{}},
-		{name: "kept", was: slotState{task: true}, assigned: true, want: slotState{task: true}},
-		{name: "kept and due", was: slotState{due: true}, assigned: true, want: slotState{due: true}},
-		{name: "revoked", was: slotState{task: true}, want: slotState{task: true, stopping: true}, rejoins: true},
-		{name: "revoked before it has begun", was: slotState{due: true}, want: slotState{}, rejoins: true},
-		{name: "still stopping", was: slotState{task: true, stopping: true}, want: slotState{task: true, stopping: true}, rejoins: true},
-		{name: "ours again while it stops", was: slotState{task: true, stopping: true}, assigned: true, want: slotState{task: true, stopping: true, due: true}},
-		{name: "ours anew after a loss", was: slotState{task: true}, assigned: true, fresh: true, want: slotState{task: true, stopping: true, due: true}, cancelled: true},
-		{name: "another's after a loss", was: slotState{task: true}, fresh: true, want: slotState{task: true, stopping: true}, cancelled: true},
-		{name: "new after a loss", assigned: true, fresh: true, want: slotState{due: true}},
+		{name: "new", assigned: true, want: standing{due: true}},
+		{name: "not ours", want: standing{}},
+		{name: "kept", was: standing{state: working}, assigned: true, want: standing{state: working}},
+		{name: "kept and due", was: standing{due: true}, assigned: true, want: standing{due: true}},
+		{name: "revoked", was: standing{state: working}, want: standing{state: leaving}, rejoins: true},
+		{name: "revoked before it has begun", was: standing{due: true}, want: standing{}, rejoins: true},
+		{name: "still stopping", was: standing{state: leaving}, want: standing{state: leaving}, rejoins: true},
+		{name: "ours again while it stops", was: standing{state: leaving}, assigned: true, want: standing{leaving, true}},
+		{name: "ours anew after a loss", was: standing{state: working}, assigned: true, fresh: true, want: standing{lost, true}, cancelled: true},
+		{name: "another's after a loss", was: standing{state: working}, fresh: true, want: standing{state: lost}, cancelled: true},
+		{name: "new after a loss", assigned: true, fresh: true, want: standing{due: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := idleGroup(t, 1)
 			s := g.slots[0]
-			if c.was.task {
+			if c.was.state != vacant {
 				g.fill(s)
 			}
-			s.stopping, s.due = c.was.stopping, c.was.due
+			s.state, s.due = c.was.state, c.was.due
 			var j joined
 			if c.assigned {
 				j = given(c.fresh, 0)
 			} else {
 				j = given(c.fresh)
 			}
-			if (s.held || s.due) && !c.fresh { // what the Join has claimed
+			if (s.holds() || s.due) && !c.fresh { // what the Join has claimed
 				j.as.Withheld = commitlog.Withheld(s.spec.inputs, j.as.Partitions)
 			}
 			require.NoError(t, g.apply(j))
-			require.Equal(t, c.want, slotState{s.task != nil, s.stopping, s.due})
+			require.Equal(t, c.want, standing{s.state, s.due})
 			require.Equal(t, c.assigned, s.assigned)
 			require.Equal(t, j.as.Identity, g.identity)
 			if s.task != nil {
-				require.Equal(t, c.want.stopping && !c.was.stopping && !c.cancelled, s.task.drained(), "asked to end in order")
+				require.Equal(t, c.want.state == leaving && c.was.state == working, s.task.drained(), "asked to end in order")
 				require.Equal(t, c.cancelled, errors.Is(context.Cause(s.task.ctx), errLost))
 				require.False(t, g.wanted, "it is held")
 				require.NoError(t, g.take(event{s, s.task, released}))
@@ -142,7 +169,7 @@ func TestE8AllThatMovesIsGivenUpAtOnce(t *testing.T) {
 	require.False(t, g.wanted, "the other is held")
 	require.NoError(t, g.take(event{g.slots[0], g.slots[0].task, over}))
 	require.True(t, g.wanted)
-	require.False(t, g.slots[2].stopping, "what is kept goes on")
+	require.Equal(t, working, g.slots[2].state, "what is kept goes on")
 }
 
 // A static member that comes back is told that others wait for what the process before it held: there is nothing to
@@ -199,7 +226,7 @@ func TestE8WhatTheEndOfATaskMeans(t *testing.T) {
 				return
 			}
 			require.Nil(t, s.task)
-			require.False(t, s.held)
+			require.Equal(t, vacant, s.state)
 			require.Equal(t, c.again, s.due)
 			require.Equal(t, c.rejoins, g.wanted)
 			if c.rejoins {

@@ -3,23 +3,55 @@ package exec
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 )
+
+// slotState is what becomes of a slot's task:
+//
+//	         start            stop            released             over
+//	vacant -------> working -------> leaving ----------> closing -------> vacant
+//	                   |  \             |                  ^  ^
+//	                   |   +------------|------------------+  |
+//	                   |      lose      |      released       |
+//	                   +--------------->+--> lost ------------+
+//
+// A task that ends by itself is closing without having been asked, and every one that is over leaves its slot vacant.
+type slotState int8
+
+const (
+	vacant  slotState = iota // no task
+	working                  // it may commit
+	leaving                  // asked to end in order; it may commit
+	lost                     // its membership is another's, and it can commit nothing any more
+	closing                  // it has left the operators and can commit nothing any more: only its store is still to close
+)
+
+// String returns the state's name.
+func (s slotState) String() string {
+	return [...]string{"vacant", "working", "leaving", "lost", "closing"}[s]
+}
+
+// slotMoves lists the states that may follow each.
+var slotMoves = map[slotState][]slotState{
+	vacant:  {working},
+	working: {leaving, lost, closing, vacant},
+	leaving: {lost, closing, vacant},
+	lost:    {closing, vacant},
+	closing: {vacant},
+}
 
 // slot is what a task of the plan is to this process.
 type slot struct {
 	spec taskSpec
 	// assigned: it is this process's by the last assignment.
 	assigned bool
-	// task is the one that has not ended, nil if there is none.
-	task *task
-	// held: task may still commit something. left: it has left the operators, and only its store is still to close.
-	held, left bool
-	// stopping: task was asked to end. If in order, cut ends it without order after a while; late says that it has
-	// not ended.
-	stopping  bool
+	// task is the one that has not ended, nil if the slot is vacant.
+	task  *task
+	state slotState
+	// cut ends a task that is leaving without order after a while; late says that one that is leaving or lost has not ended.
 	cut, late *time.Timer
 	// due: a task is to start, not before startAt; setbacks counts those in a row that came to nothing.
 	due      bool
@@ -28,6 +60,17 @@ type slot struct {
 	// began is when task was started.
 	began time.Time
 }
+
+// become moves the slot to another state.
+func (s *slot) become(next slotState) {
+	if !slices.Contains(slotMoves[s.state], next) {
+		panic(fmt.Sprintf("wicker: slot of %v from %s to %s", s.spec.inputs, s.state, next)) // a bug of this package: no input leads here
+	}
+	s.state = next
+}
+
+// holds says whether the task may still commit something, so that no other process may have it.
+func (s *slot) holds() bool { return s.state == working || s.state == leaving }
 
 type event struct {
 	slot *slot
@@ -46,7 +89,8 @@ const (
 // start starts a task.
 func (g *group) start(s *slot) {
 	t := newTask(g.app, s.spec.sub, s.spec.partition, g.identity)
-	s.task, s.held, s.left, s.stopping, s.due, s.began = t, true, false, false, false, time.Now()
+	s.become(working)
+	s.task, s.due, s.began = t, false, time.Now()
 	a := g.app
 	a.mu.Lock()
 	a.mu.tasks[t] = struct{}{}
@@ -58,10 +102,10 @@ func (g *group) start(s *slot) {
 	}()
 }
 
-// stop asks a task to end in order, within DrainTimeout.
+// stop asks a working task to end in order, within DrainTimeout.
 func (g *group) stop(s *slot) {
 	t := s.task
-	s.stopping = true
+	s.become(leaving)
 	t.stop()
 	cfg := &g.app.cfg
 	// One after the other: in a process that was paused for long both would fire before the task has had a chance.
@@ -77,10 +121,12 @@ func (g *group) stop(s *slot) {
 // lose ends a task whose membership is another's, without order: it can commit nothing any more, so the new membership
 // does not claim it.
 func (g *group) lose(s *slot) {
+	if !s.holds() {
+		return
+	}
 	t := s.task
-	s.held = false
+	s.become(lost)
 	t.cancel(errLost)
-	s.stopping = true
 	if s.late == nil {
 		s.late = time.AfterFunc(g.app.cfg.DrainTimeout, func() { g.events <- event{s, t, overdue} })
 	}
@@ -94,13 +140,13 @@ func (g *group) take(e event) error {
 	}
 	switch e.kind {
 	case overdue:
-		if !s.left {
+		if s.state != closing {
 			return s.stuck()
 		}
 		g.log.Warn("a task's store takes long to close", "task", t.id) // and nobody waits for it
 		return nil
 	case released:
-		s.held, s.left = false, true
+		s.become(closing)
 		g.giveUp()
 		return nil
 	}
@@ -113,7 +159,8 @@ func (g *group) take(e event) error {
 			timer.Stop()
 		}
 	}
-	s.task, s.held, s.cut, s.late = nil, false, nil, nil
+	s.become(vacant)
+	s.task, s.cut, s.late = nil, nil, nil
 	defer g.giveUp()
 	if t.commits > 0 || time.Since(s.began) > setbackPeace { // a task without input commits nothing for months
 		s.setbacks = 0
@@ -152,7 +199,7 @@ func (g *group) end(e event) error {
 
 // stuck is why a task has not ended.
 func (s *slot) stuck() error {
-	if !s.left {
+	if s.state != closing {
 		return fmt.Errorf("task %s is in a function that does not return: %w", s.task.id, ErrDrainTimeout)
 	}
 	return fmt.Errorf("task %s: its store is still being closed: %w", s.task.id, ErrDrainTimeout)
