@@ -8,10 +8,15 @@ import (
 	"github.com/wickerwork/wicker/exec/commitlog"
 )
 
-// Every time of this package that is not a field of Config itself, and how the fields relate. Fields' defaults are in
-// Config.withDefaults; explainTimes says which bounds the brokers have.
+// Every time of this package that is not a field of Config itself, the fields' defaults, and how the fields relate; those that
+// the group and producers have are commitlog's. explainTimes says which bounds the brokers have.
 
 const (
+	defaultFlushInterval      = time.Second
+	defaultCommitInterval     = 100 * time.Millisecond
+	defaultIdleCommitInterval = 10 * time.Millisecond
+	defaultDrainTimeout       = 10 * time.Second
+
 	// maxSetbacks is how often in a row a task may come to nothing, fenced or aborted without
 	// a commit or setbackPeace in between, or a Join may fail; Run gives up at one more. The waits between, of backOff, are half
 	// a minute in all; what each try takes comes to it, which is more if a broker does not answer.

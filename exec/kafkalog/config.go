@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/wickerwork/wicker/exec/commitlog"
 )
 
 // Config says how to reach a cluster. The zero value of every field but Brokers is usable.
@@ -108,6 +110,7 @@ func (c Config) Validate() error {
 			bad("%s (%v) must be >= 0", d.name, d.value)
 		}
 	}
+	errs = append(errs, commitlog.CheckTimeout("RequestTimeout", c.RequestTimeout)) // brokers are told a share of it
 	return errors.Join(errs...)
 }
 

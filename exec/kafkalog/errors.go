@@ -84,7 +84,10 @@ type kafkaError struct {
 //
 //	NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE
 //	    and whatever else a partition is refused with: its leader is looked up again. A topic that stays missing, or another
-//	    one, for missingTopicTimeout is fatal.
+//	    one (UNKNOWN_TOPIC_ID), for missingTopicTimeout is fatal. Asked for by name to be described, a missing topic is an
+//	    answer; right after it was created it is not there yet.
+//	NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT of a Produce: sent again to the same leader.
+//	MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE of a Produce: fatal, with the batch's size and the setting (ErrTooLarge).
 //	NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE: the coordinator is looked up again (coordinator.go).
 //	COORDINATOR_LOAD_IN_PROGRESS, CONCURRENT_TRANSACTIONS, NOT_ENOUGH_REPLICAS, OPERATION_NOT_ATTEMPTED
 //	    are asked again within milliseconds: it is what brokers answer while they verify or end a transaction.
@@ -101,7 +104,7 @@ type kafkaError struct {
 //	FENCED_INSTANCE_ID: the membership is lost, and the member with it: another one has its instance id.
 //	PRODUCER_FENCED, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED: the producer can do nothing more. If its
 //	    transaction was open for longer than its timeout it is that, and said so (ErrTransactionTimeout); so with
-//	    INVALID_TXN_STATE, which is a transaction that somebody else has ended.
+//	    INVALID_TXN_STATE, which is a transaction that somebody else has ended; of an abort with nothing added it is none.
 //	INVALID_PRODUCER_ID_MAPPING: likewise; the transactional id has expired at the broker.
 //	OFFSET_OUT_OF_RANGE of a fetch or DeleteRecords: the log's range is asked for and told (RangeError).
 //	GROUP_ID_NOT_FOUND of an OffsetFetch: no offsets.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,12 +100,39 @@ func TestReactionsAreWrittenDown(t *testing.T) {
 	for class := commitlog.Fatal; class <= commitlog.Fenced; class++ {
 		require.Regexp(t, "(?m)^//\t"+class.String()+" +\\w+", text)
 	}
-	for _, c := range []int16{codeNotLeader, codeUnknownTopic, codeLeaderNotAvailable, codeNotCoordinator, codeCoordinatorNotAvail, codeCoordinatorLoading,
-		codeConcurrentTxns, codeNotEnoughReplicas, codeOperationNotAttempt, codeNotController, codeDuplicateSequence, codeOutOfOrderSequence,
-		codeMemberIDRequired, codeRebalanceInProgress, codeIllegalGeneration, codeUnknownMember, codeGroupNotFound, codeFencedInstance, codeProducerFenced,
-		codeInvalidEpoch, codeTxnCoordinatorFenced, codeInvalidTxnState, codeInvalidIDMapping, codeOffsetOutOfRange, codeTopicExists,
-		codeUnsupportedVersion, codeTopicUnauthorized, codeClusterUnauthorized} {
-		require.Contains(t, text, name(c))
+	named := regexp.MustCompile(`(?m)^\tcode[A-Z]\w+ += (\d+)$`).FindAllStringSubmatch(string(source), -1)
+	require.Greater(t, len(named), 30)
+	for _, m := range named {
+		c, err := strconv.ParseInt(m[1], 10, 16)
+		require.NoError(t, err)
+		require.Regexp(t, `\b`+name(int16(c))+`\b`, text)
+	}
+}
+
+// What the code asks of a code, for all of them.
+func TestSetsOfCodes(t *testing.T) {
+	for _, set := range []struct {
+		name  string
+		has   func(int16) bool
+		names []string
+	}{
+		{"membershipLost", membershipLost, []string{"UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID", "GROUP_ID_NOT_FOUND"}},
+		{"producerLost", producerLost, []string{"INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING", "TRANSACTION_COORDINATOR_FENCED"}},
+		{"joinAgain", joinAgain, []string{"MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND"}},
+		{"settling", settling, []string{"CONCURRENT_TRANSACTIONS", "NOT_ENOUGH_REPLICAS", "OPERATION_NOT_ATTEMPTED", "COORDINATOR_LOAD_IN_PROGRESS"}},
+		{"leaderStays", leaderStays, []string{"NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "REQUEST_TIMED_OUT"}},
+		{"coordinatorMoved", coordinatorMoved, []string{"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"}},
+		{"timedOutPerhaps", timedOutPerhaps, []string{"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE"}},
+		{"tooLarge", tooLarge, []string{"MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"}},
+		{"unauthorized", unauthorized, []string{"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"}},
+	} {
+		var got []string
+		for _, e := range kafkaErrors {
+			if set.has(e.code) {
+				got = append(got, e.name)
+			}
+		}
+		require.ElementsMatch(t, set.names, got, set.name)
 	}
 }
 

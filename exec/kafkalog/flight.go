@@ -77,7 +77,7 @@ func (m *member) launch(op, id string, who *identity, subscription []byte) (*fli
 
 // fly is a flight's goroutine. It returns what the member was assigned.
 func (m *member) fly(ctx context.Context, f *flight, op, id string, who *identity, subscription []byte) (assigned share, err error) {
-	if f.joined, err = m.joinGroup(ctx, id, subscription, m.cfg.RebalanceTimeout+m.log.cfg.RequestTimeout); err != nil {
+	if f.joined, err = m.joinGroup(ctx, id, subscription, joinTimeout(m.cfg.RebalanceTimeout, m.log.cfg.RequestTimeout)); err != nil {
 		return assigned, err
 	}
 	if err := m.refused(op, f.joined.code); err != nil {

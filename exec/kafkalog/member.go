@@ -237,18 +237,20 @@ func (m *member) expired(who *identity) {
 	}
 }
 
-// loseLocked forgets a membership. err is what the coordinator said, nil if it was not asked: then it may know the
+// loseLocked forgets a membership, nil if there was none. err is what the coordinator said, nil if it was not asked: then it may know the
 // member's id still, which is joined with again, so that it need not wait for an old self.
 func (m *member) loseLocked(who *identity, err error) {
 	e, ok := errors.AsType[*commitlog.Error](err)
 	if !ok {
 		e = &commitlog.Error{Op: opIdentity, Partition: -1}
 	}
-	who.end(e)
+	if who != nil {
+		who.end(e)
+	}
 	if code(err) == codeFencedInstance {
 		m.fenced = e
 	}
-	if m.who != who {
+	if m.who != nil && m.who != who {
 		return
 	}
 	m.who = nil
@@ -263,15 +265,7 @@ func (m *member) took(who *identity, err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if membershipLost(code(err)) {
-		if who != nil {
-			m.loseLocked(who, err)
-		}
-		if m.who == nil {
-			m.id = ""
-		}
-		if code(err) == codeFencedInstance {
-			m.fenced = err
-		}
+		m.loseLocked(who, err)
 	}
 	return err
 }

@@ -71,6 +71,9 @@ func (l *Log) OpenReader(ctx context.Context, cfg commitlog.ReaderConfig) (commi
 	if err := ctx.Err(); err != nil {
 		return nil, wrap(op, err)
 	}
+	if err := commitlog.CheckTimeout("MaxWait", cfg.MaxWait); err != nil {
+		return nil, wrap(op, fmt.Errorf("config: %w", err))
+	}
 	cfg.FetchBytes = cmp.Or(max(cfg.FetchBytes, 0), defaultFetchBytes)
 	cfg.Ahead = cmp.Or(max(cfg.Ahead, 0), defaultAhead)
 	cfg.MaxWait = cmp.Or(max(cfg.MaxWait, 0), defaultMaxWait)
@@ -306,7 +309,7 @@ func (f *fetcher) fetch(request []byte, parts []fetchPart, budget int) []byte {
 		version = fetchVersion(version, parts)
 		request = appendFetch(request, version, r.log.cfg.ClientID, parts, isolationLevel(r.cfg.Isolation), int32(r.cfg.MaxWait.Milliseconds()),
 			int32(min(budget, maxFrame/2)), int32(min(r.cfg.FetchBytes, maxFrame/2)))
-		frame, err = cn.exchange(r.ctx, request, r.cfg.MaxWait+r.log.cfg.RequestTimeout)
+		frame, err = cn.exchange(r.ctx, request, fetchTimeout(r.cfg.MaxWait, r.log.cfg.RequestTimeout))
 	}
 	if err == nil {
 		var code int16

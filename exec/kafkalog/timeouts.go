@@ -58,6 +58,12 @@ func heartbeatTimeout(session, request time.Duration) time.Duration {
 	return min(request, max(session/commitlog.SessionBeats, minHeartbeatTimeout))
 }
 
+// joinTimeout is how long an answer to a JoinGroup is waited for, which the coordinator holds until all members have joined.
+func joinTimeout(rebalance, request time.Duration) time.Duration { return rebalance + request }
+
+// fetchTimeout is how long an answer to a Fetch is waited for, which the broker holds while there is nothing.
+func fetchTimeout(maxWait, request time.Duration) time.Duration { return maxWait + request }
+
 // brokersShare is the part of a request's timeout that the broker may take to do what it is asked: what is left is for
 // its answer, which says more than silence.
 func brokersShare(timeout time.Duration) time.Duration { return timeout * 3 / 4 }
