@@ -93,7 +93,8 @@ type Config struct {
 	// Log runs the plan on another log than Kafka, as testkit does. Run does not close it.
 	// Brokers, TLS and SASL are then not used.
 	Log commitlog.Log
-	// Clock tells the time. Default: the system's.
+	// Clock tells the time that intervals, transactions' age and Stats go by; the waiting that DrainTimeout and back-off bound goes
+	// by the system's. Default: the system's.
 	Clock Clock
 }
 
