@@ -51,7 +51,7 @@ func (p *placement) check(key []byte) error {
 	}
 	if p.seen++; p.seen <= maxExplained || want != p.partition {
 		for i, rule := range p.known {
-			if rule.Partition(key, p.partitions) != p.partition {
+			if at := rule.Partition(key, p.partitions); at != p.partition && at >= 0 { // -1: anywhere, so here too
 				p.explains &^= 1 << i
 			}
 		}
