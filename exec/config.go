@@ -44,7 +44,7 @@ type Config struct {
 	// DrainTimeout. Like SessionTimeout and TransactionTimeout at most 2^31-1 milliseconds.
 	RebalanceTimeout time.Duration
 
-	// State is the engine of local state; Run opens and closes it. Default: memory, which is
+	// State is the engine of local state; Run opens and closes it, and a closed engine stays closed: each Run needs a new one. Default: memory, which is
 	// restored from the changelog at each start.
 	State kvstore.Engine
 	// StateMemory bounds the bytes of state that this process keeps above its engine, shared out

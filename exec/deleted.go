@@ -101,15 +101,21 @@ func (a *App) checkRepartition(name string, is commitlog.TopicID, notes map[comm
 	if len(inputs) == 0 {
 		return nil
 	}
+	return &TopicsError{Problems: []string{fmt.Sprintf("repartition topic %s was deleted (topic id %s), and %s: what it held and was not processed is lost. To go on without it, "+
+		"and without state whose changelogs were deleted too, %s and run %s --reset-offsets --to-current --execute; or begin anew, by deleting the group and the plan's internal topics (%s), which repeats all outputs",
+		name, was, nowIs(is), stopAll, groupTool(a.bootstrap(), a.plan.Name(), inputs), strings.Join(a.internalTopics(), ", "))}}
+}
+
+// internalTopics are what is deleted to begin anew: what is left in repartition topics would be processed beside what
+// is written to them again.
+func (a *App) internalTopics() []string {
 	var topics []string
 	for _, spec := range a.plan.Topics() {
 		if spec.Kind.Internal() {
 			topics = append(topics, spec.Name)
 		}
 	}
-	return &TopicsError{Problems: []string{fmt.Sprintf("repartition topic %s was deleted (topic id %s), and %s: what it held and was not processed is lost. To go on without it, "+
-		"and without state whose changelogs were deleted too, %s and run %s --reset-offsets --to-current --execute; or begin anew, by deleting the group and the plan's internal topics (%s), which repeats all outputs",
-		name, was, nowIs(is), stopAll, groupTool(a.bootstrap(), a.plan.Name(), inputs), strings.Join(topics, ", "))}}
+	return topics
 }
 
 // checkChangelog returns a *DeletedError if offsets have been committed beside another topic that held the store.

@@ -75,9 +75,9 @@ func (e *LostError) Unwrap() error { return commitlog.ErrOffsetOutOfRange }
 // process the input from its beginning would count it into that state a second time.
 type ForgottenError struct {
 	Group, Task string
-	// Store is one that has keys, Changelogs are the topics of all state of the plan.
-	Store      string
-	Changelogs []string
+	// Store is one that has keys, Internal are the plan's internal topics.
+	Store    string
+	Internal []string
 	// Inputs are those of the task's input partitions that have no offset, but have held something.
 	Inputs []commitlog.TopicPartition
 	// Bootstrap is the cluster's address for the commands in the text; "BROKERS" if empty.
@@ -93,8 +93,8 @@ func (e *ForgottenError) Error() string {
 	return fmt.Sprintf("task %s: group %s has no committed offset for its input %s, but store %s holds keys: from its beginning the input would be processed into them again. "+
 		"Were the offsets deleted, with the topic or without, or did they expire (offsets.retention.minutes)? To go on, %s; then either set them, all inputs of the task, to where the group was, with "+
 		"%s --reset-offsets --to-offset N --execute (N as the last log line with state=closed told; --to-earliest if the state has seen nothing of this input); "+
-		"or begin anew, by deleting the group and the topics of the plan's state (%s)",
-		e.Task, e.Group, strings.Join(inputs, ", "), e.Store, stopAll, groupTool(e.Bootstrap, e.Group, e.Inputs), strings.Join(e.Changelogs, ", "))
+		"or begin anew, by deleting the group and the plan's internal topics (%s), which repeats all outputs",
+		e.Task, e.Group, strings.Join(inputs, ", "), e.Store, stopAll, groupTool(e.Bootstrap, e.Group, e.Inputs), strings.Join(e.Internal, ", "))
 }
 
 // extent is what a log holds of a partition: the offsets from start up to end.
@@ -274,11 +274,7 @@ func (t *task) remember() error {
 			return err
 		}
 		if has {
-			var changelogs []string
-			for _, spec := range t.app.plan.Stores() {
-				changelogs = append(changelogs, spec.Changelog)
-			}
-			return &ForgottenError{Group: t.app.plan.Name(), Task: t.id, Store: st.spec.Name, Changelogs: changelogs,
+			return &ForgottenError{Group: t.app.plan.Name(), Task: t.id, Store: st.spec.Name, Internal: t.app.internalTopics(),
 				Inputs: t.forgotten, Bootstrap: t.app.bootstrap()}
 		}
 	}

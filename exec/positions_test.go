@@ -311,7 +311,7 @@ func TestE7ForgottenOffsetsBesideStateAreRefused(t *testing.T) {
 				p := fe.Inputs[0].Partition
 				require.Contains(t, err.Error(), fmt.Sprintf("wicker: app: task app-in-%d: group app has no committed offset for its input in/%d, but store n holds keys", p, p))
 				require.Contains(t, err.Error(), fmt.Sprintf("kafka-consumer-groups.sh --bootstrap-server BROKERS --group app --topic in:%d --reset-offsets --to-offset N --execute", p))
-				require.Contains(t, err.Error(), "by deleting the group and the topics of the plan's state (app-n-changelog)")
+				require.Contains(t, err.Error(), "by deleting the group and the plan's internal topics (app-n-changelog)")
 			}
 			require.Equal(t, []string{"k=1"}, b.texts("out", 0))
 		})

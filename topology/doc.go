@@ -25,7 +25,7 @@
 // list both, [Plan.Describe] is the same as text, [Plan.Mermaid] and [Plan.DOT] draw it, and
 // [Plan.Resolve] gives internal topics their partition counts.
 //
-// The rules, whose numbers comments and tests cite (P4 and P6 are not built):
+// The rules, whose numbers comments and tests cite (P6 is not built; P4 is checked where records are read, by package exec):
 //
 //   - P1. Where an operator changes the key and one that keeps state by key follows, records go through a
 //     repartition topic, as late as possible: what drops or shrinks records comes first, and what needs no

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/wickerwork/wicker/codec"
@@ -36,7 +37,7 @@ func newPlan() (*topology.Plan, error) {
 func main() {
 	brokers := flag.String("brokers", "", "`host:port` of a Kafka; none starts an embedded one in this process")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *brokers, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "01-hello:", err)
