@@ -34,7 +34,8 @@ type Config struct {
 	// StayInGroup keeps the membership when Run ends, to come back within SessionTimeout.
 	// Static members always stay. Default: dynamic members leave, which hands their tasks over at once.
 	StayInGroup bool
-	// SessionTimeout is how long the group waits for a silent member. Default 45 s.
+	// SessionTimeout is how long the group waits for a silent member. Default 45 s, at least 100 ms; brokers take 6 s to
+	// 30 min unless they are set otherwise.
 	SessionTimeout time.Duration
 	// HeartbeatInterval is how often this process tells the group that it lives, and so how long it takes to
 	// hear of a rebalance; nothing that a task does delays it. Default 100 ms, or a third of SessionTimeout or
@@ -60,13 +61,14 @@ type Config struct {
 	RestoreParallelism int
 
 	// CommitInterval is how long a transaction stays open under load; it closes earlier when
-	// there is nothing more to read. Default 100 ms.
+	// there is nothing more to read. Default 100 ms, at most half of TransactionTimeout.
 	CommitInterval time.Duration
 	// IdleCommitInterval is the least time between two transactions of a task that close early
 	// because there is nothing more to read: it bounds what a light but steady load costs.
 	// Default 10 ms, at most CommitInterval; negative means none.
 	IdleCommitInterval time.Duration
-	// TransactionTimeout is how long the brokers let a transaction stay open. Default 60 s, at least 1 s. At half of it a
+	// TransactionTimeout is how long the brokers let a transaction stay open. Default 60 s, at least 1 s; brokers take
+	// up to 15 min unless they are set otherwise. At half of it a
 	// transaction closes, whatever CommitInterval says and even if few records of a batch have been processed: so
 	// a single call of a function may take half of it without harm. One that takes longer may cost the transaction, which is
 	// then processed again, record by record.
@@ -75,7 +77,7 @@ type Config struct {
 	// its questions. Default 500.
 	MaxBatch int
 	// MaxRecordBytes is the largest record written, with its headers. Default 1,000,000, what
-	// brokers take by default.
+	// brokers take by default, from 1,024 to 2^30; topics must have a max.message.bytes above it.
 	MaxRecordBytes int
 	// Compression of what is written: "none", "gzip", "snappy", "lz4" or "zstd". Default none.
 	Compression string
