@@ -209,7 +209,11 @@ func (g *group) replace(old, ms *membership) bool {
 	old.client.fenced = true
 	old.client.signal()
 	g.fire()
-	return g.phase == stable && ms.generation == g.generation && ms.client.cfg.Version == old.client.cfg.Version
+	if g.phase != stable || ms.client.cfg.Version != old.client.cfg.Version {
+		return false
+	}
+	ms.generation = g.generation // also if the group went on without the old one: the leader has assigned something to it
+	return true
 }
 
 // lead assigns partitions as the group's leader, without the lock.
