@@ -237,8 +237,8 @@ func (m *member) expired(who *identity) {
 	}
 }
 
-// loseLocked forgets a membership, nil if there was none. err is what the coordinator said, nil if it was not asked: then it may know the
-// member's id still, which is joined with again, so that it need not wait for an old self.
+// loseLocked forgets a membership, nil if there was none. err is what the coordinator said, nil if it was not
+// asked: then it may know the member's id still, which is joined with again, so that it need not wait for an old self.
 func (m *member) loseLocked(who *identity, err error) {
 	e, ok := errors.AsType[*commitlog.Error](err)
 	if !ok {
@@ -254,7 +254,7 @@ func (m *member) loseLocked(who *identity, err error) {
 		return
 	}
 	m.who = nil
-	if ok {
+	if ok && (who == nil || who.id == m.id) { // a late answer says nothing of an id that was given since
 		m.id = ""
 	}
 	m.notifyLocked()
