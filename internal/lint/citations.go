@@ -77,11 +77,12 @@ func CheckCitations(sources []Source) []Finding {
 			name := regexp.MustCompile(`(?m)^func Test([A-Z]{2}[0-9]{2})*` + strings.ReplaceAll(id, "-", "") + `[A-Z](.*\n)*?}\n`)
 			named, real := false, false
 			for _, s := range sources {
-				if path.Dir(s.File) == dir && strings.HasSuffix(s.File, "_test.go") {
-					for _, test := range name.FindAllString(s.Text, -1) {
-						named = true
-						real = real || onKafka.MatchString(test)
-					}
+				if !holdsTests(s, []string{dir}) {
+					continue
+				}
+				for _, test := range name.FindAllString(s.Text, -1) {
+					named = true
+					real = real || onKafka.MatchString(test)
 				}
 			}
 			switch {
@@ -98,9 +99,12 @@ func CheckCitations(sources []Source) []Finding {
 
 // tested says whether a test in one of the folders matches.
 func tested(sources []Source, dirs []string, pattern *regexp.Regexp) bool {
-	return slices.ContainsFunc(sources, func(s Source) bool {
-		dir := path.Dir(s.File)
-		return slices.Contains(dirs, dir) && (strings.HasSuffix(s.File, "_test.go") || slices.Contains(suites, dir)) &&
-			path.Base(s.File) != "doc.go" && pattern.MatchString(s.Text)
-	})
+	return slices.ContainsFunc(sources, func(s Source) bool { return holdsTests(s, dirs) && pattern.MatchString(s.Text) })
+}
+
+// holdsTests says whether a file in one of the folders holds tests.
+func holdsTests(s Source, dirs []string) bool {
+	dir := path.Dir(s.File)
+	return slices.Contains(dirs, dir) && (strings.HasSuffix(s.File, "_test.go") || slices.Contains(suites, dir)) &&
+		path.Base(s.File) != "doc.go"
 }

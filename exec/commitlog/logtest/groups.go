@@ -179,26 +179,32 @@ func (m *groupMember) follow(owned []commitlog.TopicPartition) *follower {
 	return f
 }
 
-// agree waits until all followers were assigned something in one generation, and returns what each was in turn.
-func (e *env) agree(fs ...*follower) [][]commitlog.Assignment {
+// assignments returns what the follower was assigned so far, and why its last Join failed.
+func (f *follower) assignments() ([]commitlog.Assignment, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.all), f.err
+}
+
+// agree waits until all followers were assigned something in one generation, and returns it.
+func (e *env) agree(fs ...*follower) []commitlog.Assignment {
 	e.Helper()
-	all := make([][]commitlog.Assignment, len(fs))
+	last := make([]commitlog.Assignment, len(fs))
 	e.eventually("one generation of all", func() bool {
-		generations := map[int32]bool{}
 		for i, f := range fs {
-			f.mu.Lock()
-			err := f.err
-			all[i] = slices.Clone(f.all)
-			f.mu.Unlock()
+			all, err := f.assignments()
 			require.NoError(e, err)
-			if len(all[i]) == 0 {
+			if len(all) == 0 {
 				return false
 			}
-			generations[all[i][len(all[i])-1].Generation] = true
+			last[i] = all[len(all)-1]
+			if last[i].Generation != last[0].Generation {
+				return false
+			}
 		}
-		return len(generations) == 1
+		return true
 	})
-	return all
+	return last
 }
 
 // together requires that the assignments cover tps exactly once.

@@ -267,16 +267,15 @@ func cancelledJoinKeepsThePlace(e *env) {
 	_, err := e.producer(e.name("p")).Commit(e.ctx, map[commitlog.TopicPartition]int64{tp: 1}, first.Identity)
 	require.NoError(e, err)
 	// a's first Join may still be answered, before its second one is sent: then the group is asked to join once more.
-	all := e.agree(a.follow(first.Partitions), b.follow(second.Partitions), third)
-	for i, id := range []commitlog.Identity{first.Identity, second.Identity} {
-		for _, got := range all[i] {
+	again, fourth := a.follow(first.Partitions), b.follow(second.Partitions)
+	last := e.agree(again, fourth, third)
+	for f, id := range map[*follower]commitlog.Identity{again: first.Identity, fourth: second.Identity} {
+		all, err := f.assignments()
+		require.NoError(e, err)
+		for _, got := range all {
 			require.False(e, got.Fresh)
 			require.True(e, got.Identity == id)
 		}
-	}
-	var last []commitlog.Assignment
-	for _, as := range all {
-		last = append(last, as[len(as)-1])
 	}
 	e.together(partitions(topic, 3), last...)
 }
@@ -429,10 +428,10 @@ func withheldIsTold(e *env) {
 	require.Equal(e, tps[1:], again.Partitions)
 	require.Equal(e, tps[:1], again.Withheld)
 
-	all := e.agree(b.follow(again.Partitions), a.follow(nil))
-	require.Equal(e, tps[1:], all[0][len(all[0])-1].Partitions)
-	require.Equal(e, tps[:1], all[1][len(all[1])-1].Partitions)
-	for _, as := range all {
-		require.Empty(e, as[len(as)-1].Withheld)
+	last := e.agree(b.follow(again.Partitions), a.follow(nil))
+	require.Equal(e, tps[1:], last[0].Partitions)
+	require.Equal(e, tps[:1], last[1].Partitions)
+	for _, as := range last {
+		require.Empty(e, as.Withheld)
 	}
 }
