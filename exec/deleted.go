@@ -53,21 +53,26 @@ func nowIs(id commitlog.TopicID) string {
 	return fmt.Sprintf("the topic of that name is another one (%s)", id)
 }
 
-// checkNotes compares what the offsets of the group's tasks say of the plan's internal topics (see notes.go) with those that were
-// found, before any is created.
-func (a *App) checkNotes(ctx context.Context, found map[string]commitlog.Topic) error {
+// groupNotes reads the notes of all the offsets that the group has of the plan's tasks, open transactions excepted.
+func (a *App) groupNotes(ctx context.Context) (map[commitlog.TopicPartition]note, error) {
 	var tps []commitlog.TopicPartition
 	for _, t := range a.tasks {
 		tps = append(tps, t.inputs...)
 	}
 	texts, err := a.log.CommittedNotes(ctx, a.plan.Name(), tps)
-	if err != nil || len(texts) == 0 {
-		return err
+	if err != nil {
+		return nil, err
 	}
 	notes := make(map[commitlog.TopicPartition]note, len(texts))
 	for tp, text := range texts {
 		notes[tp] = newNote(text)
 	}
+	return notes, nil
+}
+
+// checkNotes compares what the offsets of the group's tasks say of the plan's internal topics (see notes.go) with those that were
+// found, before any is created.
+func (a *App) checkNotes(found map[string]commitlog.Topic, notes map[commitlog.TopicPartition]note) error {
 	var problems []error
 	for _, spec := range a.plan.Topics() {
 		if spec.Kind == topology.RepartitionTopic {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/ops"
@@ -17,10 +16,10 @@ import (
 //	committed offset   position               the log holds it   it does not
 //	----------------   --------------------   ----------------   ---------------------------
 //	yes                the committed offset   goes on there      as the source's policy says
-//	none, others have  the earliest record    goes on there, unless the task has state and there was an offset (see notes.go)
-//	none at all        the earliest record    goes on there, unless the task has state
+//	none, others have  the earliest record    goes on there, unless it was forgotten
+//	none at all        the earliest record    goes on there, unless it was forgotten
 //
-// Unless means refused, if the log has ever held anything.
+// What is forgotten, and refused, is said in forgotten.go.
 //
 // "Holds" means that the offset is of this topic too, and not of one of the same name that was deleted (see notes.go).
 //
@@ -70,32 +69,6 @@ func (e *LostError) Error() string {
 
 // Unwrap returns commitlog.ErrOffsetOutOfRange.
 func (e *LostError) Unwrap() error { return commitlog.ErrOffsetOutOfRange }
-
-// ForgottenError says that a group has no committed offset for input of a task whose state has seen it: to
-// process the input from its beginning would count it into that state a second time.
-type ForgottenError struct {
-	Group, Task string
-	// Store is one that has keys, Internal are the plan's internal topics.
-	Store    string
-	Internal []string
-	// Inputs are those of the task's input partitions that have no offset, but have held something.
-	Inputs []commitlog.TopicPartition
-	// Bootstrap is the cluster's address for the commands in the text; "BROKERS" if empty.
-	Bootstrap string
-}
-
-// Error says what was found and what can be done about it.
-func (e *ForgottenError) Error() string {
-	var inputs []string
-	for _, tp := range e.Inputs {
-		inputs = append(inputs, fmt.Sprintf("%s/%d", tp.Topic, tp.Partition))
-	}
-	return fmt.Sprintf("task %s: group %s has no committed offset for its input %s, but store %s holds keys: from its beginning the input would be processed into them again. "+
-		"Were the offsets deleted, with the topic or without, or did they expire (offsets.retention.minutes)? To go on, %s; then either set them, all inputs of the task, to where the group was, with "+
-		"%s --reset-offsets --to-offset N --execute (N as the last log line with state=closed told; --to-earliest if the state has seen nothing of this input); "+
-		"or begin anew, by deleting the group and the plan's internal topics (%s), which repeats all outputs",
-		e.Task, e.Group, strings.Join(inputs, ", "), e.Store, stopAll, groupTool(e.Bootstrap, e.Group, e.Inputs), strings.Join(e.Internal, ", "))
-}
 
 // extent is what a log holds of a partition: the offsets from start up to end.
 type extent struct {
@@ -197,10 +170,7 @@ func (t *task) locate() error {
 		at, ok := committed[tp]
 		if !ok {
 			at = log[tp].start
-			_, had := t.was.inputs[fingerprint(tp.Topic)]
-			if log[tp].end > 0 && (had || len(committed) == 0) {
-				t.forgotten = append(t.forgotten, tp)
-			}
+			t.miss(tp, log[tp], len(committed) == 0)
 		}
 		if ok && at > log[tp].start && specs[tp.Topic].Repartition { // what the one before has not purged
 			t.app.purger.committed(tp, at)
@@ -261,48 +231,6 @@ func (t *task) skipLost(s *source, log extent) error {
 	s.was = commitlog.TopicID{}
 	s.jump(next)
 	return nil
-}
-
-// remember refuses to process input from its beginning into state that has seen it.
-func (t *task) remember() error {
-	if len(t.forgotten) == 0 {
-		return nil
-	}
-	for _, st := range t.state.stores {
-		has, err := st.any()
-		if err != nil {
-			return err
-		}
-		if has {
-			return &ForgottenError{Group: t.app.plan.Name(), Task: t.id, Store: st.spec.Name, Internal: t.app.internalTopics(),
-				Inputs: t.forgotten, Bootstrap: t.app.bootstrap()}
-		}
-	}
-	return nil
-}
-
-var errFound = errors.New("found")
-
-// any says whether the engine has a key of the store.
-func (s *store) any() (bool, error) {
-	to := append([]byte(nil), s.prefix...)
-	for i := len(to) - 1; i >= 0; i-- { // the least that is above all with this prefix
-		if to[i]++; to[i] != 0 {
-			to = to[:i+1]
-			break
-		}
-		if i == 0 {
-			to = nil
-		}
-	}
-	err := s.db.Scan(s.prefix, to, func(_, _ []byte) error { return errFound })
-	if errors.Is(err, errFound) {
-		return true, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("store %s: %w", s.spec.Name, err)
-	}
-	return false, nil
 }
 
 // read opens the reader of the task's input.

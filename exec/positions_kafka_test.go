@@ -153,7 +153,7 @@ func TestE7ForgottenOffsetsOnKafka(t *testing.T) {
 		err := <-launch(t, b, r.concat(ops.EndRun)).end
 		var fe *exec.ForgottenError
 		require.ErrorAs(t, err, &fe)
-		require.ErrorContains(t, err, "store n holds keys")
+		require.ErrorContains(t, err, "store n was written")
 		require.Equal(t, []string{"k=1"}, pairs(r.read(r.out)))
 		// Set to where the group was, it goes on.
 		require.NoError(t, r.c.SetOffsets(t.Context(), r.app, kafka.Offsets{part(r.in, 0): 1}))
@@ -169,6 +169,47 @@ func TestE7ForgottenOffsetsOnKafka(t *testing.T) {
 		r.settle(i)
 		i.drain()
 		require.Equal(t, []string{"k=1", "k=12", "k=1", "k=12"}, pairs(r.read(r.out)))
+	})
+}
+
+// Offsets that are gone in front of a Rekey: the repartition topic would be filled again.
+func TestE7ForgottenOffsetsInFrontOfARekeyOnKafka(t *testing.T) {
+	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
+		r := newRig(t, b, 2)
+		plan := r.byValue()
+		repartition := r.app + "-by-value-repartition"
+		r.put("k", "a", "l", "b")
+		i := launch(t, b, plan)
+		i.await("outputs", func() bool { return len(r.read(r.out)) == 2 })
+		i.drain()
+		offsets, err := r.c.CommittedOffsets(t.Context(), r.app)
+		require.NoError(t, err)
+		ends, err := r.c.EndOffsets(t.Context(), kafka.ReadUncommitted, repartition)
+		require.NoError(t, err)
+		refused := func(text string) {
+			err := <-launch(t, b, plan).end
+			var fe *exec.ForgottenError
+			require.ErrorAs(t, err, &fe)
+			require.ErrorContains(t, err, text)
+			now, err := r.c.EndOffsets(t.Context(), kafka.ReadUncommitted, repartition)
+			require.NoError(t, err)
+			require.Equal(t, ends, now, "nothing was processed")
+		}
+		behind := kafka.Offsets{}
+		for tp, offset := range offsets {
+			if tp.Topic == repartition {
+				behind[tp] = offset
+			}
+		}
+		require.NoError(t, r.c.DeleteGroup(t.Context(), r.app))
+		refused("but store n was written")
+		require.NoError(t, r.c.SetOffsets(t.Context(), r.app, behind))
+		refused("repartition topic " + repartition + " was written")
+		require.NoError(t, r.c.SetOffsets(t.Context(), r.app, offsets))
+		r.put("k", "c")
+		i = launch(t, b, plan)
+		i.await("output", func() bool { return len(r.read(r.out)) == 3 })
+		i.drain()
 	})
 }
 
@@ -205,7 +246,7 @@ func TestE7OneForgottenOffsetOfSeveralOnKafka(t *testing.T) {
 		err = <-launch(t, b, plan).end
 		var fe *exec.ForgottenError
 		require.ErrorAs(t, err, &fe)
-		require.ErrorContains(t, err, "its input "+more+"/0, but store n holds keys")
+		require.ErrorContains(t, err, "its input "+more+"/0, but store n was written")
 		require.NoError(t, r.c.SetOffsets(t.Context(), r.app, kafka.Offsets{part(more, 0): 0}))
 		i = launch(t, b, plan)
 		require.Eventually(t, func() bool { return len(r.read(r.out)) == 3 }, 30*time.Second, 10*time.Millisecond)

@@ -2,8 +2,6 @@ package exec_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wickerwork/wicker/codec"
 	"github.com/wickerwork/wicker/exec"
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/ops"
@@ -286,155 +283,4 @@ func TestE7WhatNobodyMaySeeMayGo(t *testing.T) {
 			require.Equal(t, []string{"k=1", "k=12"}, b.texts("out", 0))
 		})
 	}
-}
-
-// A group whose offsets are gone does not process its input into state that has seen it already.
-func TestE7ForgottenOffsetsBesideStateAreRefused(t *testing.T) {
-	forget := func(b *bench) {
-		b.log.SetCommitted("app", map[commitlog.TopicPartition]int64{inPart(0): -1, inPart(1): -1})
-	}
-	begin := func(b *bench) {
-		b.put(0, "k", "1")
-		b.put(1, "k1", "2")
-		b.run(b.joining(), memlog.Faults{}).idle().drain()
-		forget(b)
-	}
-	t.Run("refused", func(t *testing.T) {
-		onBench(t, 2, func(t *testing.T, b *bench) {
-			begin(b)
-			for range 2 {
-				err := <-b.run(b.joining(), memlog.Faults{}).end
-				var fe *exec.ForgottenError
-				require.ErrorAs(t, err, &fe)
-				require.Equal(t, "app", fe.Group)
-				require.Equal(t, "n", fe.Store)
-				p := fe.Inputs[0].Partition
-				require.Contains(t, err.Error(), fmt.Sprintf("wicker: app: task app-in-%d: group app has no committed offset for its input in/%d, but store n holds keys", p, p))
-				require.Contains(t, err.Error(), fmt.Sprintf("kafka-consumer-groups.sh --bootstrap-server BROKERS --group app --topic in:%d --reset-offsets --to-offset N --execute", p))
-				require.Contains(t, err.Error(), "by deleting the group and the plan's internal topics (app-n-changelog)")
-			}
-			require.Equal(t, []string{"k=1"}, b.texts("out", 0))
-		})
-	})
-	t.Run("offsets set again", func(t *testing.T) {
-		onBench(t, 2, func(t *testing.T, b *bench) {
-			begin(b)
-			b.log.SetCommitted("app", map[commitlog.TopicPartition]int64{inPart(0): 1, inPart(1): 0})
-			b.run(b.joining(), memlog.Faults{}).idle().drain()
-			require.Equal(t, []string{"k=1"}, b.texts("out", 0))
-			require.Equal(t, []string{"k1=2", "k1=22"}, b.texts("out", 1), "as the administrator says")
-		})
-	})
-	t.Run("changelog deleted", func(t *testing.T) {
-		onBench(t, 2, func(t *testing.T, b *bench) {
-			begin(b)
-			b.log.DeleteTopics(benchLog)
-			b.run(b.joining(), memlog.Faults{}).idle().drain()
-			require.Equal(t, []string{"k=1", "k=1"}, b.texts("out", 0))
-		})
-	})
-	t.Run("first transaction aborted", func(t *testing.T) {
-		onBench(t, 1, func(t *testing.T, b *bench) {
-			b.put(0, "k", "1")
-			err := <-b.run(b.joining(), memlog.Faults{EndTxn: func(context.Context, string) error { return errors.New("no") }}).end
-			require.ErrorContains(t, err, "no")
-			recs, err := b.log.Records(benchLog, 0, commitlog.ReadUncommitted)
-			require.NoError(t, err)
-			require.Len(t, recs, 1, "aborted")
-			b.run(b.joining(), memlog.Faults{}).idle().drain()
-			require.Equal(t, []string{"k=1"}, b.texts("out", 0))
-		})
-	})
-	t.Run("emptied state", func(t *testing.T) {
-		onBench(t, 1, func(t *testing.T, b *bench) {
-			plan, err := topology.New("app").From(ops.Source(benchIn)).
-				Aggregate(ops.NewState("n", codec.String, codec.OmitZero(codec.String)), func(_, v, _ string) string { return v }).
-				To(ops.Sink(benchOut)).Build()
-			require.NoError(t, err)
-			b.put(0, "k", "1", "k", "")
-			b.run(plan, memlog.Faults{}).idle().drain()
-			forget(b)
-			b.run(plan, memlog.Faults{}).idle().drain()
-			require.Len(t, b.texts("out", 0), 4)
-		})
-	})
-	t.Run("source added", func(t *testing.T) {
-		onBench(t, 1, func(t *testing.T, b *bench) {
-			b.put(0, "k", "1")
-			b.run(b.joining(), memlog.Faults{}).idle().drain()
-			b.create("more", 1, nil)
-			_, err := b.log.Append(t.Context(), "more", 0, []commitlog.Record{{Timestamp: 1, Key: []byte("k"), Value: []byte("2")}})
-			require.NoError(t, err)
-			bld := topology.New("app")
-			plan, err := bld.From(ops.Source(benchIn)).Merge(bld.From(ops.Source(ops.NewTopic("more", codec.String, codec.String)))).
-				Aggregate(benchSum, func(_, v, state string) string { return state + v }).To(ops.Sink(benchOut)).Build()
-			require.NoError(t, err)
-			b.run(plan, memlog.Faults{}).idle().drain()
-			require.Equal(t, []string{"k=1", "k=12"}, b.texts("out", 0))
-		})
-	})
-	t.Run("input that never was", func(t *testing.T) {
-		onBench(t, 1, func(t *testing.T, b *bench) {
-			b.put(0, "k", "1")
-			b.run(b.joining(), memlog.Faults{}).idle().drain()
-			b.create("new", 1, nil)
-			plan, err := topology.New("app").From(ops.Source(ops.NewTopic("new", codec.String, codec.String))).
-				Aggregate(benchSum, func(_, v, state string) string { return state + v }).To(ops.Sink(benchOut)).Build()
-			require.NoError(t, err)
-			s := b.run(plan, memlog.Faults{}).idle()
-			time.Sleep(time.Second) // the task has looked
-			require.Equal(t, 1, s.app.Stats().Tasks)
-			_, err = b.log.Append(t.Context(), "new", 0, []commitlog.Record{{Timestamp: 1, Key: []byte("k"), Value: []byte("2")}})
-			require.NoError(t, err)
-			s.idle().drain()
-			require.Equal(t, []string{"k=1", "k=12"}, b.texts("out", 0))
-			b.log.SetCommitted("app", map[commitlog.TopicPartition]int64{{Topic: "new"}: -1})
-			var fe *exec.ForgottenError
-			require.ErrorAs(t, <-b.run(plan, memlog.Faults{}).end, &fe)
-		})
-	})
-	t.Run("one of several", func(t *testing.T) {
-		onBench(t, 1, func(t *testing.T, b *bench) {
-			b.create("more", 1, nil)
-			more := func(value string) {
-				_, err := b.log.Append(t.Context(), "more", 0, []commitlog.Record{{Timestamp: 2, Key: []byte("k"), Value: []byte(value)}})
-				require.NoError(t, err)
-			}
-			bld := topology.New("app")
-			plan, err := bld.From(ops.Source(benchIn)).Merge(bld.From(ops.Source(ops.NewTopic("more", codec.String, codec.String)))).
-				Aggregate(benchSum, func(_, v, state string) string { return state + v }).To(ops.Sink(benchOut)).Build()
-			require.NoError(t, err)
-			b.put(0, "k", "1")
-			s := b.run(plan, memlog.Faults{}).idle()
-			more("2") // committed later than what it is missed by
-			s.idle().drain()
-			b.log.SetCommitted("app", map[commitlog.TopicPartition]int64{{Topic: "more"}: -1})
-			err = <-b.run(plan, memlog.Faults{}).end
-			var fe *exec.ForgottenError
-			require.ErrorAs(t, err, &fe)
-			require.Equal(t, []commitlog.TopicPartition{{Topic: "more"}}, fe.Inputs)
-			require.ErrorContains(t, err, "no committed offset for its input more/0, but store n holds keys")
-			b.log.SetCommitted("app", map[commitlog.TopicPartition]int64{{Topic: "more"}: 1})
-			more("3")
-			b.run(plan, memlog.Faults{}).idle().drain()
-			require.Equal(t, []string{"k=1", "k=12", "k=123"}, b.texts("out", 0))
-		})
-	})
-	t.Run("another store of the name's beginning", func(t *testing.T) {
-		onBench(t, 1, func(t *testing.T, b *bench) {
-			plan := func(state string) *topology.Plan {
-				p, err := topology.New("app").From(ops.Source(benchIn)).
-					Aggregate(ops.NewState(state, codec.String, codec.String), func(_, v, s string) string { return s + v }).To(ops.Sink(benchOut)).Build()
-				require.NoError(t, err)
-				return p
-			}
-			d := newDisk(t)
-			on := func(c *exec.Config) { c.State = &diskEngine{disk: d} }
-			b.put(0, "k", "1")
-			b.run(plan("n2"), memlog.Faults{}, on).idle().drain()
-			forget(b)
-			b.run(plan("n"), memlog.Faults{}, on).idle().drain() // n2's keys are not n's
-			require.Equal(t, []string{"k=1", "k=1"}, b.texts("out", 0))
-		})
-	})
 }

@@ -97,9 +97,9 @@ type task struct {
 	heldBytes int
 	// sealing says that the open transaction is being closed.
 	sealing bool
-	// forgotten are the inputs that have lost their committed offsets, lost is why reading has ended, see positions.go.
-	forgotten []commitlog.TopicPartition
-	lost      error
+	// missed are the inputs that have no committed offset, see forgotten.go; lost is why reading has ended, see positions.go.
+	missed []missedInput
+	lost   error
 
 	published                  published
 	restoring                  *RestoreProgress // guarded by App.mu; nil unless it restores

@@ -144,7 +144,14 @@ func (a *App) ensureInternal(ctx context.Context, specs []topology.TopicSpec, co
 	if err := a.verifyInternal(ctx, found, byName, counts); err != nil {
 		return err
 	}
-	if err := a.checkNotes(ctx, found); err != nil {
+	notes, err := a.groupNotes(ctx)
+	if err != nil {
+		return err
+	}
+	if err := a.checkNotes(found, notes); err != nil {
+		return err
+	}
+	if err := a.checkForgotten(ctx, found, notes); err != nil {
 		return err
 	}
 	var create []commitlog.TopicSpec
