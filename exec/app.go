@@ -20,7 +20,7 @@ type App struct {
 	plan *topology.Plan
 	cfg  Config
 	log  commitlog.Log
-	// ctx is Run's; batchBytes, holdBytes, pool, partitions, topicIDs and tasks are set before tasks run and not changed after.
+	// ctx is Run's; batchBytes, holdBytes, pool, partitions, topicIDs, tasks and moved are set before tasks run and not changed after.
 	ctx        context.Context
 	batchBytes int
 	holdBytes  int
@@ -28,6 +28,7 @@ type App struct {
 	partitions map[string]int               // by topic, internal ones included
 	topicIDs   map[string]commitlog.TopicID // of what tasks read
 	tasks      []taskSpec
+	moved      map[string]bool // stores that were in another sub-topology, see forgotten.go
 	// onDisk is what userData returns, set by takeInventory.
 	onDisk []byte
 	// restores has room for as many tasks as may restore in bulk at once.

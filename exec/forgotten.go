@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,20 +14,24 @@ import (
 
 // Input without a committed offset begins at the earliest record: it is new, or the group's offsets were deleted, or have expired. In
 // the second case it would be processed into state, or into a repartition topic, a second time (E7). They are told apart by what
-// is committed along with an offset, in one transaction:
+// is committed in one transaction with an offset:
 //
-//	what there is                                         implies an offset of
-//	---------------------------------------------------   --------------------------------------------------------
-//	a committed record in a changelog                     the task that it is of, and so its sub-topology
-//	a committed record in a repartition topic, or one     the sub-topology that writes to it
-//	that was purged, or an offset of the group in it
-//	a note that names the topic (notes.go)                that topic in the note's task
+//	what there is                                               implies an offset of
+//	---------------------------------------------------------   ----------------------------------------------
+//	a committed record in a changelog                           the task that it is of
+//	a committed record in a repartition topic, or a note that   the sub-topology that writes to it
+//	says that one was processed (it may be purged), or state
+//	of a sub-topology that has no other input
+//	a note that names an input (notes.go)                       that topic, and in the note's task its partition
 //
-// The first two are looked into at the start of Run, before any task reads, since a sub-topology that reads its source again
-// has refilled its repartition topic long before the one behind it can object; the first and the last at the start of a task.
+// A changelog is of another task if the operator was in another sub-topology before, as when a Rekey was put in front of it:
+// the notes of that one's input still say that it has the state, and the changelog then says nothing. What is only aborted implies
+// nothing.
 //
-// What is only aborted implies nothing. What there is is looked at first and offsets afterwards: of two instances that start for
-// the first time one may have committed meanwhile. If the input has never held anything, nothing can be processed twice.
+// All is looked at first at the start of Run, before any task reads: a sub-topology that reads its source again has refilled its
+// repartition topic long before the one behind it can object. What there is is looked at first and offsets afterwards: of two
+// instances that start for the first time one may have committed meanwhile. Whether a single partition's offset is gone is looked
+// at when its task starts; it is not told where the task has neither state nor other input.
 
 // ForgottenError says that a group has no committed offset for input that was processed, into state or into a repartition topic:
 // to process the input from its beginning would count it a second time. Nothing was changed.
@@ -46,19 +51,23 @@ type ForgottenError struct {
 
 // Error says what was found and what can be done about it.
 func (e *ForgottenError) Error() string {
-	whose, all := "sub-topology "+e.Subtopology, "of the sub-topology"
+	whose := "sub-topology " + e.Subtopology
 	if e.Task != "" {
-		whose, all = "task "+e.Task, "of the task"
+		whose = "task " + e.Task
 	}
 	written := "store " + e.Store
 	if e.Repartition != "" {
 		written = "repartition topic " + e.Repartition
 	}
+	set, from := "--to-offset N", "N"
+	if len(e.Inputs) > 1 {
+		set, from = "--from-file FILE", "FILE has a line topic,partition,offset for each, which"
+	}
 	return fmt.Sprintf("%s: group %s has no committed offset for its input %s, but %s was written: from its beginning the input would be processed into it again. "+
-		"Were the offsets deleted, with the topic or without, or did they expire (offsets.retention.minutes)? To go on, %s; then either set them, all inputs %s, to where the group was, with "+
-		"%s --reset-offsets --to-offset N --execute (N as the last log line with state=closed told; --to-earliest if nothing of this input was ever processed); "+
+		"Were the offsets deleted, with the topic or without, or did they expire (offsets.retention.minutes)? To go on, %s; then either set all of them to where the group was, with "+
+		"%s --reset-offsets %s --execute (%s is what the last log line with state=closed told; the earliest offset if nothing of a partition was ever processed); "+
 		"or begin anew, by deleting the group and the plan's internal topics (%s), which repeats all outputs",
-		whose, e.Group, listInputs(e.Inputs), written, stopAll, all, groupTool(e.Bootstrap, e.Group, e.Inputs), strings.Join(e.Internal, ", "))
+		whose, e.Group, listInputs(e.Inputs), written, stopAll, groupTool(e.Bootstrap, e.Group, e.Inputs), set, from, strings.Join(e.Internal, ", "))
 }
 
 // listInputs names the partitions, or their number if they are many.
@@ -95,23 +104,29 @@ func (t *task) remember() error {
 	if len(t.missed) == 0 {
 		return nil
 	}
+	// A task that is another's by now finds what that one has committed.
+	if _, err := t.identity.Current(t.ctx, commitlog.AnyGeneration); err != nil {
+		return err
+	}
 	e := t.app.forgotten(t.sub)
 	e.Task = t.id
 	for _, m := range t.missed {
 		e.Inputs = append(e.Inputs, m.tp)
 	}
-	tp, found, err := t.app.written(t.starting, changelogPartitions(t.sub, t.partition))
-	if err != nil {
-		return err
-	}
+	var changelogs []commitlog.TopicPartition
 	for _, st := range t.sub.Stores {
-		if found && st.Changelog == tp.Topic {
-			e.Store = st.Name
-			return e
+		if !t.app.moved[st.Name] {
+			changelogs = append(changelogs, commitlog.TopicPartition{Topic: st.Changelog, Partition: t.partition})
 		}
 	}
-	if topics := t.app.repartitions(t.sub); len(topics) > 0 && slices.ContainsFunc(t.missed, func(m missedInput) bool { return m.noted }) {
+	if err := t.app.evidence(t.starting, e, t.sub, changelogs); err != nil {
+		return err
+	}
+	topics := t.app.repartitions(t.sub)
+	if noted := slices.ContainsFunc(t.missed, func(m missedInput) bool { return m.noted }); noted && e.Store == "" && len(topics) > 0 {
 		e.Repartition = topics[0]
+	}
+	if e.Store != "" || e.Repartition != "" {
 		return e
 	}
 	return nil
@@ -143,24 +158,16 @@ func (a *App) kindOf(topic string) topology.TopicKind {
 }
 
 // checkForgotten returns a *ForgottenError, or several, for sub-topologies that have written to those of the plan's internal
-// topics that were found, while no input of theirs has an offset. Notes are those of the group's offsets.
+// topics that were found, while the group has no offset of their input, or of one of their topics that it had one of. Notes are
+// those of the group's offsets.
 func (a *App) checkForgotten(ctx context.Context, found map[string]commitlog.Topic, notes map[commitlog.TopicPartition]note) error {
-	if len(found) == 0 {
-		return nil
-	}
-	noted := map[string]bool{}
-	for tp := range notes {
-		noted[tp.Topic] = true
-	}
+	a.moved = a.movedStores(notes)
 	var problems []error
 	for _, sub := range a.plan.Subtopologies() {
-		if slices.ContainsFunc(sub.Sources, func(topic string) bool { return noted[topic] }) {
-			continue
-		}
 		e := a.forgotten(sub)
-		wrote, err := a.findWritten(ctx, e, sub, found, noted)
-		if err == nil && wrote {
-			e.Inputs, err = a.missedInputs(ctx, sub, found)
+		err := a.findWritten(ctx, e, sub, found, notes)
+		if err == nil && (e.Store != "" || e.Repartition != "") {
+			e.Inputs, err = a.missedInputs(ctx, sub, found, notes)
 		}
 		if err != nil {
 			return err
@@ -175,29 +182,75 @@ func (a *App) checkForgotten(ctx context.Context, found map[string]commitlog.Top
 	return errors.Join(problems...)
 }
 
-// missedInputs returns the input of a sub-topology that has held something, none if the group has an offset of any.
-func (a *App) missedInputs(ctx context.Context, sub *topology.Subtopology, found map[string]commitlog.Topic) ([]commitlog.TopicPartition, error) {
-	var tps []commitlog.TopicPartition
-	for _, t := range a.tasks {
-		if t.sub == sub {
-			tps = append(tps, t.inputs...)
+// movedStores returns the stores that are named by notes of input of another sub-topology than theirs.
+func (a *App) movedStores(notes map[commitlog.TopicPartition]note) map[string]bool {
+	moved := map[string]bool{}
+	for _, sub := range a.plan.Subtopologies() {
+		for _, st := range sub.Stores {
+			for tp, n := range notes {
+				if len(n.stores[st.Name]) > 0 && !slices.Contains(sub.Sources, tp.Topic) {
+					moved[st.Name] = true
+				}
+			}
 		}
 	}
-	tps = slices.DeleteFunc(tps, func(tp commitlog.TopicPartition) bool { // what has to be created yet has no offsets
-		_, ok := found[tp.Topic]
-		return !ok && a.kindOf(tp.Topic) == topology.RepartitionTopic
-	})
+	return moved
+}
+
+// notedTopics says which topics have an offset with a note, and which are named by a note of a sub-topology's input.
+func notedTopics(sub *topology.Subtopology, notes map[commitlog.TopicPartition]note) (have, named map[string]bool) {
+	have, named = map[string]bool{}, map[string]bool{}
+	for tp, n := range notes {
+		if !slices.Contains(sub.Sources, tp.Topic) {
+			continue
+		}
+		have[tp.Topic] = true
+		for _, topic := range sub.Sources {
+			if _, ok := n.inputs[fingerprint(topic)]; ok {
+				named[topic] = true
+			}
+		}
+	}
+	return have, named
+}
+
+// missedInputs returns the input of a sub-topology of which the group has no offset: all of it, or else of topics that it had one
+// of. What has never held anything cannot be processed twice; if it is a repartition topic that was deleted, it can if the
+// sub-topology in front begins anew, which is told there.
+func (a *App) missedInputs(ctx context.Context, sub *topology.Subtopology, found map[string]commitlog.Topic, notes map[commitlog.TopicPartition]note) ([]commitlog.TopicPartition, error) {
+	have, named := notedTopics(sub, notes)
+	var tps []commitlog.TopicPartition
+	for _, t := range a.tasks {
+		for _, tp := range t.inputs {
+			if _, ok := found[tp.Topic]; t.sub == sub && (ok || a.kindOf(tp.Topic) != topology.RepartitionTopic) { // else it is yet to be created
+				tps = append(tps, tp)
+			}
+		}
+	}
 	committed, err := a.log.CommittedOffsets(ctx, a.plan.Name(), tps)
-	if err != nil || len(committed) > 0 {
+	if err != nil {
 		return nil, err
+	}
+	for tp := range committed {
+		have[tp.Topic] = true
+	}
+	if len(have) > 0 {
+		tps = slices.DeleteFunc(tps, func(tp commitlog.TopicPartition) bool { return have[tp.Topic] || !named[tp.Topic] })
 	}
 	ends, err := a.log.EndOffsets(ctx, tps, commitlog.ReadUncommitted)
 	return slices.DeleteFunc(tps, func(tp commitlog.TopicPartition) bool { return ends[tp] == 0 }), err
 }
 
-// findWritten says whether the sub-topology has committed something, and puts the store or the topic into e.
-func (a *App) findWritten(ctx context.Context, e *ForgottenError, sub *topology.Subtopology, found map[string]commitlog.Topic, noted map[string]bool) (bool, error) {
-	of := map[string]string{} // stores by changelog
+// findWritten puts into e what the sub-topology has committed, if it has, and if it matters: all its topics have offsets otherwise.
+func (a *App) findWritten(ctx context.Context, e *ForgottenError, sub *topology.Subtopology, found map[string]commitlog.Topic, notes map[commitlog.TopicPartition]note) error {
+	have, named := notedTopics(sub, notes)
+	whole := len(have) > 0
+	for topic := range named {
+		whole = whole && have[topic]
+	}
+	if whole {
+		return nil
+	}
 	var tps []commitlog.TopicPartition
 	add := func(topic string) {
 		for p := range found[topic].Partitions {
@@ -205,28 +258,106 @@ func (a *App) findWritten(ctx context.Context, e *ForgottenError, sub *topology.
 		}
 	}
 	for _, st := range sub.Stores {
-		of[st.Changelog] = st.Name
-		add(st.Changelog)
+		if !a.moved[st.Name] {
+			add(st.Changelog)
+		}
 	}
 	for _, topic := range a.repartitions(sub) {
-		if noted[topic] {
-			e.Repartition = topic
-			return true, nil
+		for tp, n := range notes {
+			if tp.Topic == topic && n.hasProcessed(topic, found[topic].ID) {
+				e.Repartition = topic
+				return nil
+			}
 		}
 		add(topic)
 	}
-	tp, ok, err := a.written(ctx, tps)
-	if e.Store = of[tp.Topic]; e.Store == "" {
-		e.Repartition = tp.Topic
+	if err := a.evidence(ctx, e, sub, tps); err != nil || e.Store != "" || e.Repartition != "" {
+		return err
 	}
-	return ok, err
+	for _, topic := range a.repartitions(sub) {
+		behind := a.reads(topic)
+		if !a.fed(behind, notes) {
+			continue
+		}
+		tps = nil
+		for _, st := range behind.Stores {
+			if !a.moved[st.Name] {
+				add(st.Changelog)
+			}
+		}
+		if _, ok, err := a.written(ctx, tps); err != nil {
+			return err
+		} else if ok {
+			e.Repartition = topic
+			return nil
+		}
+	}
+	return nil
 }
 
-// written returns a partition that has, or has had, a committed record, if there is one among those of internal topics.
-func (a *App) written(ctx context.Context, tps []commitlog.TopicPartition) (first commitlog.TopicPartition, ok bool, err error) {
-	if len(tps) == 0 {
-		return first, false, nil
+// reads returns the sub-topology that reads a repartition topic.
+func (a *App) reads(topic string) *topology.Subtopology {
+	for _, sub := range a.plan.Subtopologies() {
+		if slices.Contains(sub.Sources, topic) {
+			return sub
+		}
 	}
+	return nil
+}
+
+// fed says that all input of a sub-topology is written by others, of which none has an offset with a note: if it has processed
+// anything, they have.
+func (a *App) fed(sub *topology.Subtopology, notes map[commitlog.TopicPartition]note) bool {
+	for _, source := range sub.Sources {
+		if a.kindOf(source) != topology.RepartitionTopic {
+			return false
+		}
+		for _, other := range a.plan.Subtopologies() {
+			if have, _ := notedTopics(other, notes); slices.Contains(other.Sinks, source) && len(have) > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// evidence puts into e the store or repartition topic of a sub-topology that has a committed record in one of the partitions.
+func (a *App) evidence(ctx context.Context, e *ForgottenError, sub *topology.Subtopology, tps []commitlog.TopicPartition) error {
+	tp, ok, err := a.written(ctx, tps)
+	if err != nil || !ok {
+		return err
+	}
+	for _, st := range sub.Stores {
+		if st.Changelog == tp.Topic {
+			e.Store = st.Name
+			return nil
+		}
+	}
+	e.Repartition = tp.Topic
+	return nil
+}
+
+// written returns a partition that has a committed record, if there is one among those of internal topics. It asks again for the
+// partitions' bounds when they may have changed: another instance may purge, and a leader may be elected that has less.
+func (a *App) written(ctx context.Context, tps []commitlog.TopicPartition) (first commitlog.TopicPartition, ok bool, err error) {
+	for len(tps) > 0 {
+		bound, cancel := context.WithTimeout(ctx, reportInterval)
+		first, ok, err = a.scan(bound, tps)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return first, false, context.Cause(ctx)
+		case errors.Is(err, context.DeadlineExceeded):
+			a.cfg.Logger.Warn("looking for committed records stands still", "partitions", len(tps), "error", err.Error())
+		case !errors.Is(err, commitlog.ErrOffsetOutOfRange):
+			return first, ok, err
+		}
+	}
+	return first, false, nil
+}
+
+// scan reads the partitions up to the first committed record, or to their last stable offsets.
+func (a *App) scan(ctx context.Context, tps []commitlog.TopicPartition) (first commitlog.TopicPartition, ok bool, err error) {
 	ends, err := a.log.EndOffsets(ctx, tps, commitlog.ReadCommitted)
 	if err != nil {
 		return first, false, err
@@ -235,27 +366,23 @@ func (a *App) written(ctx context.Context, tps []commitlog.TopicPartition) (firs
 	if err != nil {
 		return first, false, err
 	}
-	from := map[commitlog.TopicPartition]int64{}
+	left := map[commitlog.TopicPartition]int64{}
 	for _, tp := range tps {
-		if starts[tp] > 0 && a.kindOf(tp.Topic) == topology.RepartitionTopic { // only what was processed is deleted (E12)
-			return tp, true, nil
-		}
 		if starts[tp] < ends[tp] {
-			from[tp] = starts[tp]
+			left[tp] = starts[tp]
 		}
 	}
-	if len(from) == 0 {
+	if len(left) == 0 {
 		return first, false, nil
 	}
-	left := len(from)
-	reader, err := a.log.OpenReader(ctx, commitlog.ReaderConfig{From: from, IDs: a.topicIDs})
+	reader, err := a.log.OpenReader(ctx, commitlog.ReaderConfig{From: maps.Clone(left), IDs: a.topicIDs})
 	if err != nil {
 		return first, false, err
 	}
 	defer reader.Close()
 	var cur commitlog.Cursor
 	var rec commitlog.Record
-	for left > 0 {
+	for len(left) > 0 {
 		select {
 		case <-ctx.Done():
 			return first, false, context.Cause(ctx)
@@ -270,10 +397,9 @@ func (a *App) written(ctx context.Context, tps []commitlog.TopicPartition) (firs
 			if err := cur.Err(); err != nil {
 				return first, false, fmt.Errorf("%s: %w", c.TopicPartition, err)
 			}
-			if from[c.TopicPartition] < ends[c.TopicPartition] && c.Next >= ends[c.TopicPartition] {
-				left--
+			if c.Next >= ends[c.TopicPartition] {
+				delete(left, c.TopicPartition)
 			}
-			from[c.TopicPartition] = max(from[c.TopicPartition], c.Next)
 		}
 	}
 	return first, false, nil

@@ -41,7 +41,7 @@ func TestE7ForgottenOffsetsBesideStateAreRefused(t *testing.T) {
 				require.Equal(t, "n", fe.Store)
 				require.Equal(t, []commitlog.TopicPartition{inPart(0), inPart(1)}, fe.Inputs)
 				require.ErrorContains(t, err, "wicker: app: sub-topology in: group app has no committed offset for its input in/0, in/1, but store n was written")
-				require.ErrorContains(t, err, "kafka-consumer-groups.sh --bootstrap-server BROKERS --group app --topic in:0,1 --reset-offsets --to-offset N --execute")
+				require.ErrorContains(t, err, "kafka-consumer-groups.sh --bootstrap-server BROKERS --group app --topic in:0,1 --reset-offsets --from-file FILE --execute (FILE has a line topic,partition,offset for each")
 				require.Contains(t, err.Error(), "by deleting the group and the plan's internal topics (app-n-changelog)")
 			}
 			require.Equal(t, []string{"k=1"}, b.texts("out", 0))
@@ -209,14 +209,21 @@ func TestE7ForgottenOffsetsInFrontOfARekeyAreRefused(t *testing.T) {
 		{"of the repartition topic", all[1:], nil, []string{"by-value"}},
 		{"all", all, nil, []string{"in", "by-value"}},
 		{"all, and the changelog", all, []string{counts}, []string{"in"}},
+		{"all, and the repartition topic", all, []string{benchRepartition}, []string{"in"}},
 	} {
 		for _, purged := range []bool{false, true} {
 			t.Run(fmt.Sprint(c.name, " purged=", purged), func(t *testing.T) {
 				onBench(t, 1, func(t *testing.T, b *bench) {
 					ends := func() int64 {
-						ends, err := b.log.EndOffsets(t.Context(), all[1:], commitlog.ReadUncommitted)
+						recs, err := b.log.Records("out", 0, commitlog.ReadUncommitted)
 						require.NoError(t, err)
-						return ends[repartition]
+						ends := int64(len(recs))
+						if found, err := b.log.Topics(t.Context(), benchRepartition); err == nil && len(found) > 0 {
+							at, err := b.log.EndOffsets(t.Context(), all[1:], commitlog.ReadUncommitted)
+							require.NoError(t, err)
+							ends += at[repartition]
+						}
+						return ends
 					}
 					b.put(0, "k", "a", "k", "b")
 					b.run(b.rekeyed(), memlog.Faults{}, func(cfg *exec.Config) {
@@ -231,6 +238,11 @@ func TestE7ForgottenOffsetsInFrontOfARekeyAreRefused(t *testing.T) {
 						b.log.SetCommitted("app", map[commitlog.TopicPartition]int64{tp: -1})
 					}
 					b.log.DeleteTopics(c.delete...)
+					if purged && len(c.delete) > 0 && c.delete[0] == counts { // nothing is left that it would be processed into again
+						b.run(b.rekeyed(), memlog.Faults{}).idle().drain()
+						require.Equal(t, []string{"a=1", "b=1", "a=1", "b=1"}, b.texts("out", 0))
+						return
+					}
 					before := ends()
 					err = <-b.run(b.rekeyed(), memlog.Faults{}).end
 					var fe *exec.ForgottenError
@@ -258,37 +270,84 @@ type keeps struct{ commitlog.Log }
 
 func (keeps) DeleteRecords(context.Context, map[commitlog.TopicPartition]int64) error { return nil }
 
-// A source that was merged in front of a Rekey, and has lost its offsets, is told by the note of the other.
+// A source that was merged in front of a Rekey, and has lost its offsets, is told by the note of the other: if it is the whole
+// topic, before anything is processed, and if it is a partition, by its task.
 func TestE7OneForgottenOffsetOfSeveralInFrontOfARekey(t *testing.T) {
-	onBench(t, 1, func(t *testing.T, b *bench) {
-		b.create("more", 1, nil)
-		more := commitlog.TopicPartition{Topic: "more"}
-		put := func(value string) {
-			_, err := b.log.Append(t.Context(), "more", 0, []commitlog.Record{{Timestamp: 2, Key: []byte("k"), Value: []byte(value)}})
-			require.NoError(t, err)
-		}
-		plan := func() *topology.Plan {
+	for whose, lost := range map[string][]int32{"sub-topology in": {0, 1}, "task app-in-1": {1}} {
+		onBench(t, 2, func(t *testing.T, b *bench) {
+			b.create("more", 2, nil)
+			put := func(value string) {
+				for p := range int32(2) {
+					_, err := b.log.Append(t.Context(), "more", p, []commitlog.Record{{Timestamp: 2, Key: []byte("k"), Value: []byte(value)}})
+					require.NoError(t, err)
+				}
+			}
 			bld := topology.New("app")
-			s := bld.From(ops.Source(benchIn)).Merge(bld.From(ops.Source(ops.NewTopic("more", codec.String, codec.String))))
-			p, err := s.Rekey("by-value", func(_, v string) string { return v }).
+			plan, err := bld.From(ops.Source(benchIn)).Merge(bld.From(ops.Source(ops.NewTopic("more", codec.String, codec.String)))).
+				Rekey("by-value", func(_, v string) string { return v }).
 				Aggregate(benchSum, func(_, v, s string) string { return s + v }).To(ops.Sink(benchOut)).Build()
 			require.NoError(t, err)
-			return p
+			b.put(0, "k", "1")
+			b.put(1, "k", "2")
+			s := b.run(plan, memlog.Faults{}).idle()
+			put("3")
+			s.idle().drain()
+			forgotten, set := map[commitlog.TopicPartition]int64{}, map[commitlog.TopicPartition]int64{}
+			var tps []commitlog.TopicPartition
+			for _, p := range lost {
+				tp := commitlog.TopicPartition{Topic: "more", Partition: p}
+				tps, forgotten[tp], set[tp] = append(tps, tp), -1, 1
+			}
+			b.log.SetCommitted("app", forgotten)
+			err = <-b.run(plan, memlog.Faults{}).end
+			var fe *exec.ForgottenError
+			require.ErrorAs(t, err, &fe)
+			require.Equal(t, tps, fe.Inputs)
+			require.ErrorContains(t, err, whose+": group app has no committed offset for its input more/")
+			require.ErrorContains(t, err, "but repartition topic "+benchRepartition+" was written")
+			b.log.SetCommitted("app", set)
+			put("4")
+			b.run(plan, memlog.Faults{}).idle().drain()
+			got := append(b.texts("out", 0), b.texts("out", 1)...)
+			require.ElementsMatch(t, []string{"1=1", "2=2", "3=3", "3=33", "4=4", "4=44"}, got)
+		})
+	}
+}
+
+// An operator with state that a Rekey is put in front of keeps its state, and is a task of another sub-topology: that this one
+// has no offsets does not mean that it had any, whoever is first, and how often it starts.
+func TestE7StateMovesBehindARekey(t *testing.T) {
+	onBench(t, 2, func(t *testing.T, b *bench) {
+		moved := func() *topology.Plan {
+			plan, err := topology.New("app").From(ops.Source(benchIn, anywhere)).Rekey("by-value", func(k, _ string) string { return k }, ops.Partitions(2)).
+				Aggregate(benchSum, func(_, v, s string) string { return s + v }).To(ops.Sink(benchOut)).Build()
+			require.NoError(t, err)
+			return plan
 		}
 		b.put(0, "k", "1")
-		s := b.run(plan(), memlog.Faults{}).idle()
-		put("2")
-		s.idle().drain()
-		b.log.SetCommitted("app", map[commitlog.TopicPartition]int64{more: -1})
-		err := <-b.run(plan(), memlog.Faults{}).end
-		var fe *exec.ForgottenError
-		require.ErrorAs(t, err, &fe)
-		require.Equal(t, []commitlog.TopicPartition{more}, fe.Inputs)
-		require.ErrorContains(t, err, "task app-in-0: group app has no committed offset for its input more/0, but repartition topic "+benchRepartition+" was written")
-		b.log.SetCommitted("app", map[commitlog.TopicPartition]int64{more: 1})
-		put("3")
-		b.run(plan(), memlog.Faults{}).idle().drain()
-		require.ElementsMatch(t, []string{"1=1", "2=2", "3=3"}, b.texts("out", 0))
+		b.put(1, "k1", "2")
+		b.run(b.joining(), memlog.Faults{}).idle().drain()
+		b.put(0, "k", "3")
+		b.put(1, "k1", "4")
+		for range 3 { // the one in front commits, and the one behind does not get to it
+			s := b.run(moved(), memlog.Faults{OpenProducer: func(ctx context.Context, cfg commitlog.ProducerConfig) error {
+				if strings.Contains(cfg.TransactionalID, "by-value") {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return nil
+			}})
+			for b.offset(0) < 2 || b.offset(1) < 2 {
+				time.Sleep(time.Second)
+			}
+			s.drain()
+		}
+		b.run(moved(), memlog.Faults{}).idle().drain()
+		var got []string
+		for p := range int32(2) {
+			got = append(got, b.texts("out", p)...)
+		}
+		require.ElementsMatch(t, []string{"k=1", "k=13", "k1=2", "k1=24"}, got)
 	})
 }
 

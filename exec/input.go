@@ -38,6 +38,8 @@ type source struct {
 	known bool
 	note  string
 	was   commitlog.TopicID
+	// processed says, of a repartition topic, that a note has told that a record was.
+	processed bool
 	// stable is the last stable offset as last heard of.
 	stable int64
 	taken  int64

@@ -14,13 +14,15 @@ import (
 // A topic's name says nothing of what it holds: it may have been deleted and created again. So with the offsets that a task
 // commits goes a note of the topics that they, and its state, are of:
 //
-//	wicker-2 @<topic>=<id> ... &<topic>=<id> ... <store>=<id> ...
+//	wicker-2 @<topic>=<id> ... !<topic>=<id> ... &<topic>=<id> ... <store>=<id> ...
 //
 //	@  topics of the task's input of which the group has an offset. An offset of another topic of that name is lost
 //	   (E7); one that was deleted is told from that of a source that has been added.
+//	!  repartition topics of the task's input of which it has processed a record.
 //	&  the plan's repartition topics. One that was deleted took its records that were not processed with it, and the
 //	   group's offsets of it.
-//	   the changelogs that hold state of the task. One that was deleted is told from one that never held anything.
+//	   the changelogs that hold state of the task, or held it before an operator was moved to another sub-topology. One
+//	   that was deleted is told from one that never held anything.
 //
 // Topics are given by a hash of their names. A task that starts with offsets whose notes are missing, or say something
 // else, commits them again at once. A tool that sets a group's offsets leaves no note, so what it says is believed.
@@ -32,13 +34,13 @@ const maxNote = 3000
 
 // note is what was read from notes: topics' ids by hash, and ids by store. There may be several notes.
 type note struct {
-	inputs, repartitions map[string]commitlog.TopicID
-	stores               map[string][]commitlog.TopicID
+	inputs, processed, repartitions map[string]commitlog.TopicID
+	stores                          map[string][]commitlog.TopicID
 }
 
 // newNote returns what notes say, all of them.
 func newNote(texts ...string) note {
-	n := note{map[string]commitlog.TopicID{}, map[string]commitlog.TopicID{}, map[string][]commitlog.TopicID{}}
+	n := note{map[string]commitlog.TopicID{}, map[string]commitlog.TopicID{}, map[string]commitlog.TopicID{}, map[string][]commitlog.TopicID{}}
 	for _, text := range texts {
 		n.read(text)
 	}
@@ -61,12 +63,20 @@ func (n *note) read(text string) {
 		switch {
 		case strings.HasPrefix(name, "@"):
 			n.inputs[hash] = id
+		case strings.HasPrefix(name, "!"):
+			n.processed[hash] = id
 		case strings.HasPrefix(name, "&"):
 			n.repartitions[hash] = id
 		case !id.IsZero():
 			n.stores[name] = append(n.stores[name], id)
 		}
 	}
+}
+
+// hasProcessed says whether a record of a repartition topic was processed.
+func (n note) hasProcessed(topic string, is commitlog.TopicID) bool {
+	was, ok := n.processed[fingerprint(topic)]
+	return ok && !was.Differs(is)
 }
 
 // writeNote returns the task's note as it is now; "" if there is nothing to note.
@@ -86,9 +96,13 @@ func (t *task) writeNote() string {
 		if mine[fingerprint(s.tp.Topic)] = true; s.known {
 			add("@"+fingerprint(s.tp.Topic), t.app.topicIDs[s.tp.Topic])
 		}
+		if s.processed {
+			add("!"+fingerprint(s.tp.Topic), t.app.topicIDs[s.tp.Topic])
+		}
 	}
+	own := map[string]bool{}
 	for _, st := range t.state.stores {
-		if st.logged && !st.changelogID.IsZero() {
+		if own[st.spec.Name] = true; st.logged && !st.changelogID.IsZero() {
 			add(st.spec.Name, st.changelogID)
 		}
 	}
@@ -100,6 +114,11 @@ func (t *task) writeNote() string {
 	for _, hash := range slices.Sorted(maps.Keys(t.was.inputs)) { // sources that were taken out, and may come back
 		if !mine[hash] {
 			add("@"+hash, t.was.inputs[hash])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.was.stores)) { // state that is another sub-topology's now
+		if !own[name] && slices.ContainsFunc(t.app.plan.Stores(), func(s topology.StoreSpec) bool { return s.Name == name }) {
+			add(name, t.was.stores[name][0])
 		}
 	}
 	if b.Len() == 0 {
@@ -133,6 +152,9 @@ func (t *task) commitAs(offsets map[commitlog.TopicPartition]int64) commitlog.Id
 	for _, s := range t.in.sources {
 		if _, ok := offsets[s.tp]; ok && !s.known {
 			s.known, stale = true, true
+		}
+		if s.spec.Repartition && s.taken > 0 && !s.processed {
+			s.processed, stale = true, true
 		}
 	}
 	if t.renote = false; stale {

@@ -57,19 +57,20 @@ func TestNotesOfChangelogs(t *testing.T) {
 // What is written is read: inputs with offsets and those that were taken out, stores with state; a topic without an id too.
 func TestNotesSayWhatWasWritten(t *testing.T) {
 	g := idleGroup(t, 1)
-	g.app.topicIDs = map[string]commitlog.TopicID{"in": {1}}
+	g.app.topicIDs = map[string]commitlog.TopicID{"in": {1}, "read": {7}}
 	w := newTask(g.app, g.slots[0].spec.sub, 0, nil)
 	w.was = newNote()
 	w.was.read(notePrefix + " @" + fingerprint("gone") + "= @" + fingerprint("in") + "=" + commitlog.TopicID{9}.String())
 	for topic, known := range map[string]bool{"in": true, "never": false, "without": true} {
 		w.in.sources = append(w.in.sources, &source{tp: commitlog.TopicPartition{Topic: topic}, known: known})
 	}
+	w.in.sources = append(w.in.sources, &source{tp: commitlog.TopicPartition{Topic: "read"}, processed: true})
 	w.state = &state{stores: []*store{{spec: topology.StoreSpec{Name: "n"}, changelogID: commitlog.TopicID{2}, logged: true},
 		{spec: topology.StoreSpec{Name: "empty"}, changelogID: commitlog.TopicID{3}}}}
 	n := newNote()
 	n.read(w.writeNote())
 	require.Equal(t, note{inputs: map[string]commitlog.TopicID{fingerprint("in"): {1}, fingerprint("without"): {}, fingerprint("gone"): {}},
-		repartitions: map[string]commitlog.TopicID{}, stores: map[string][]commitlog.TopicID{"n": {{2}}}}, n)
+		processed: map[string]commitlog.TopicID{fingerprint("read"): {7}}, repartitions: map[string]commitlog.TopicID{}, stores: map[string][]commitlog.TopicID{"n": {{2}}}}, n)
 	require.Empty(t, (&task{app: g.app, state: &state{}}).writeNote())
 	for _, text := range []string{"", " ", "wicker-1 @a=", notePrefix, notePrefix + " = @ & a =b @=", notePrefix + " \xff=\x00"} {
 		n.read(text) // whatever it is

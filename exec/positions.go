@@ -177,6 +177,7 @@ func (t *task) locate() error {
 		}
 		s := newSource(tp, specs[tp.Topic], at)
 		s.known, s.note = ok, notes[tp]
+		s.processed = newNote(s.note).hasProcessed(tp.Topic, t.app.topicIDs[tp.Topic])
 		if was := newNote(s.note).inputs[fingerprint(tp.Topic)]; was.Differs(t.app.topicIDs[tp.Topic]) {
 			s.was = was
 		}

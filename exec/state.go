@@ -138,6 +138,8 @@ func (s *store) Put(key, value []byte) error {
 		e.dirty, e.base = true, e.cur
 		s.dirty = append(s.dirty, e)
 		s.openBytes += int64(len(key) + len(value) + entryOverhead)
+	} else {
+		s.openBytes += int64(len(value) - len(e.cur))
 	}
 	s.used += int64(len(value) - len(e.cur))
 	if value == nil {

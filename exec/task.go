@@ -199,11 +199,11 @@ func (t *task) start() error {
 	if err := t.locate(); err != nil {
 		return err
 	}
-	t.become(restoring)
-	if err := t.restore(); err != nil {
+	if err := t.remember(); err != nil {
 		return err
 	}
-	if err := t.remember(); err != nil {
+	t.become(restoring)
+	if err := t.restore(); err != nil {
 		return err
 	}
 	t.checkNote()
@@ -359,8 +359,8 @@ func (t *task) close(err error) error {
 	case err == nil:
 	case errors.Is(cause, ErrDrainTimeout):
 		err = ErrDrainTimeout // whatever was cut short by it
-	case cause == errLost && errors.Is(err, context.Canceled):
-		err = errLost // that a restore, say, was canceled is no reason to end the run
+	case cause == errLost:
+		err = errLost // whatever was cut short by it: calls to the outside have errors of their own for that
 	}
 	t.cancel(err) // ends a commit, and calls of Memo that nobody waits for any more
 	errs := []error{t.closeProducer(err)}

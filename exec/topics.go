@@ -72,6 +72,26 @@ func (a *App) prepareTopics(ctx context.Context) error {
 // than when this run began: its tasks are those of the old counts, so that nobody would read
 // the partitions that came, and keys have moved away from their state. What cannot be asked now is asked next time.
 func (a *App) checkTopics(ctx context.Context) error {
+	var err error
+	for try := range 2 { // a broker that has just started may not have heard of all topics yet
+		if try > 0 {
+			timer := a.cfg.Clock.NewTimer(endRetry)
+			select {
+			case <-timer.C():
+			case <-ctx.Done():
+				timer.Stop()
+				return nil
+			}
+		}
+		if err = a.lookAtTopics(ctx); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// lookAtTopics looks once.
+func (a *App) lookAtTopics(ctx context.Context) error {
 	names := slices.Sorted(maps.Keys(a.partitions))
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -137,15 +157,15 @@ func (a *App) ensureInternal(ctx context.Context, specs []topology.TopicSpec, co
 	if len(names) == 0 {
 		return nil
 	}
+	notes, err := a.groupNotes(ctx) // before the topics: another instance may create those, and commit, at this moment
+	if err != nil {
+		return err
+	}
 	found, err := a.log.Topics(ctx, names...)
 	if err != nil {
 		return err
 	}
 	if err := a.verifyInternal(ctx, found, byName, counts); err != nil {
-		return err
-	}
-	notes, err := a.groupNotes(ctx)
-	if err != nil {
 		return err
 	}
 	if err := a.checkNotes(found, notes); err != nil {

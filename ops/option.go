@@ -97,7 +97,7 @@ func AbsentKey(p AbsentKeyPolicy) Option {
 // LostPolicy says how a source goes on when the log no longer holds the record that it would
 // read next: retention has deleted it before it was processed, or the log ends before it, as after its
 // topic was created again. It says nothing of partitions without a committed offset: those begin at the
-// earliest record under every policy.
+// earliest record under every policy, and are refused if the group had an offset that is gone.
 type LostPolicy int8
 
 const (

@@ -37,7 +37,7 @@ func (l *Log) listOffsets(ctx context.Context, op string, tps []commitlog.TopicP
 }
 
 // listOffsetsOf asks one leader. What it returns is good even if there is an error, which is
-// then the first partition's.
+// then a partition's: one that asking again does not mend, if there is one.
 func listOffsetsOf(ctx context.Context, cn *conn, op string, tps []commitlog.TopicPartition, timestamp int64, iso commitlog.Isolation) (map[commitlog.TopicPartition]int64, error) {
 	req := &listoffsets.Request{ReplicaID: -1, IsolationLevel: isolationLevel(iso)}
 	for topic, partitions := range byTopic(tps) {
@@ -52,12 +52,12 @@ func listOffsetsOf(ctx context.Context, cn *conn, op string, tps []commitlog.Top
 		return nil, err
 	}
 	got := make(map[commitlog.TopicPartition]int64, len(tps))
-	var failed error
+	var failed *commitlog.Error
 	for _, t := range msg.(*listoffsets.Response).Topics {
 		for _, p := range t.Partitions {
 			tp := commitlog.TopicPartition{Topic: t.Topic, Partition: p.Partition}
 			if e := kafkaErr(op, inCall, p.ErrorCode); e != nil {
-				if failed == nil {
+				if failed == nil || failed.Class == commitlog.Retriable {
 					failed = at(e, tp)
 				}
 				continue
@@ -65,7 +65,10 @@ func listOffsetsOf(ctx context.Context, cn *conn, op string, tps []commitlog.Top
 			got[tp] = p.Offset
 		}
 	}
-	return got, failed
+	if failed != nil {
+		return got, failed
+	}
+	return got, nil
 }
 
 // isolationLevel is Kafka's number of an isolation.
@@ -171,7 +174,7 @@ func readOffsetFetch(op string, body []byte) (map[commitlog.TopicPartition]int64
 			note := string(r.compactString())
 			code := r.int16()
 			r.tags()
-			if e := kafkaErr(op, inCall, code); e != nil && failed == nil {
+			if e := kafkaErr(op, inCall, code); e != nil && (failed == nil || failed.Class == commitlog.Retriable) {
 				failed = at(e, tp)
 			}
 			if offset >= 0 {
