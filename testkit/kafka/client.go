@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"time"
@@ -158,14 +159,22 @@ type Txn struct {
 
 // Begin begins a transaction of a transactional id, and so fences who else has it. It stays
 // open, for at most 60 s, until one of Commit, Abort and Abandon is called, which must be. A coordinator that does not answer
-// is looked up anew every 15 s until ctx ends.
+// is looked up anew every 15 s until ctx ends, one that cannot be reached, which may be another's task in a moment, for a minute.
 func (c *Client) Begin(ctx context.Context, id string) (*Txn, error) {
-	for {
+	for start := time.Now(); ; {
 		txn, err := c.begin(ctx, id)
 		if err == nil {
 			return txn, nil
 		}
 		unanswered := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
+		_, unreachable := errors.AsType[*net.OpError](err)
+		if unreachable && !unanswered && time.Since(start) < time.Minute {
+			select {
+			case <-time.After(500 * time.Millisecond):
+			case <-ctx.Done():
+			}
+			unanswered = true
+		}
 		if !unanswered || ctx.Err() != nil {
 			return nil, fmt.Errorf("testkit/kafka: begin %s: %w", id, err)
 		}
