@@ -53,3 +53,15 @@ func Check(c any) error {
 	}
 	return nil
 }
+
+// Objects is implemented by codecs that can tell whether what they write are JSON objects.
+type Objects interface {
+	// Objects says that each value is a JSON object.
+	Objects() bool
+}
+
+// IsObject says whether c writes JSON objects, as far as it tells.
+func IsObject(c any) bool {
+	o, ok := c.(Objects)
+	return ok && o.Objects()
+}

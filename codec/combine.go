@@ -124,3 +124,12 @@ func checkWrapped[T any](c Codec[T]) error {
 	}
 	return Check(c)
 }
+
+// Objects implements [Objects].
+func (c NullableCodec[T]) Objects() bool { return IsObject(c.of) }
+
+// Objects implements [Objects].
+func (c OmitZeroCodec[T]) Objects() bool { return IsObject(c.of) }
+
+// Objects implements [Objects].
+func (c LimitCodec[T]) Objects() bool { return IsObject(c.of) }

@@ -182,3 +182,12 @@ func startsNull(src []byte) bool {
 	}
 	return false
 }
+
+// Objects implements [Objects]: true of structs and maps, and of pointers to them.
+func (c *JSONCodec[T]) Objects() bool {
+	t := c.typ
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Kind() == reflect.Struct || t.Kind() == reflect.Map
+}

@@ -22,24 +22,25 @@ var directions = map[string][]string{
 	"kvstore/kvstoretest":  {"kvstore"},
 	"kvstore/rocksdb":      {"kvstore", "kvstore/internal/..."},
 
-	"ops":      {"codec"},
-	"topology": {"codec", "ops"},
+	"ops":         {"codec"},
+	"globaltable": {"codec"},
+	"topology":    {"codec", "ops", "globaltable"},
 
 	"exec/commitlog":         {},
 	"exec/commitlog/logtest": {"exec/commitlog"},
 	"exec/kafkalog":          {"exec/commitlog"},
-	"exec":                   {"codec", "kvstore", "ops", "topology", "exec/commitlog", "exec/kafkalog"},
+	"exec":                   {"codec", "kvstore", "ops", "globaltable", "topology", "exec/commitlog", "exec/kafkalog"},
 
-	"testkit":        {"codec", "kvstore", "ops", "topology", "exec", "exec/commitlog", "testkit/memlog"},
+	"testkit":        {"codec", "kvstore", "ops", "globaltable", "topology", "exec", "exec/commitlog", "testkit/memlog"},
 	"testkit/memlog": {"exec/commitlog"},
 	"testkit/kafka":  {},
 
 	"internal/lint":      {},
 	"internal/withkafka": {"testkit/kafka"},
 
-	"examples/...": {"codec", "kvstore", "kvstore/rocksdb", "ops", "topology", "exec", "testkit/...", "examples/..."},
+	"examples/...": {"codec", "kvstore", "kvstore/rocksdb", "ops", "globaltable", "topology", "exec", "testkit/...", "examples/..."},
 	"chaos":        {"codec", "kvstore", "kvstore/rocksdb", "ops", "topology", "exec", "testkit/kafka"},
-	"bench/...":    {"codec", "kvstore", "kvstore/rocksdb", "ops", "topology", "exec", "testkit/...", "bench/..."},
+	"bench/...":    {"codec", "kvstore", "kvstore/rocksdb", "ops", "globaltable", "topology", "exec", "testkit/...", "bench/..."},
 }
 
 // anywhere is a place in modules that stands for all packages.

@@ -1,0 +1,294 @@
+package globaltable
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wickerwork/wicker/codec"
+)
+
+type tier struct {
+	Rate int    `json:"rate"`
+	Name string `json:"name"`
+}
+
+var tiers = New("tiers", codec.String, codec.JSON[tier]())
+
+// loading is a table that is being read.
+type loading struct {
+	*Loader
+	t      *testing.T
+	offset int64
+}
+
+func load[K, V any](t *testing.T, table Table[K, V]) *loading {
+	t.Helper()
+	spec, err := table.Spec()
+	require.NoError(t, err)
+	return &loading{Loader: NewLoader(spec), t: t}
+}
+
+// record applies the next record; "null" is none.
+func (l *loading) record(key, value string) error {
+	r := Record{Topic: l.spec.Topics[0], Partition: 3, Offset: l.offset}
+	l.offset++
+	if key != "null" {
+		r.Key = []byte(key)
+	}
+	if value != "null" {
+		r.Value = []byte(value)
+	}
+	return l.Apply(&r)
+}
+
+func (l *loading) put(pairs ...string) {
+	l.t.Helper()
+	for i := 0; i < len(pairs); i += 2 {
+		require.NoError(l.t, l.record(pairs[i], pairs[i+1]))
+	}
+}
+
+func (l *loading) boot() *loading {
+	l.t.Helper()
+	require.NoError(l.t, l.Boot())
+	return l
+}
+
+// rows returns the published rows.
+func (l *loading) rows() map[string]string {
+	got := map[string]string{}
+	for k, v := range l.Entries().Snapshot().All() {
+		got[string(k)] = string(v)
+	}
+	return got
+}
+
+// CF-05: null, no bytes and exactly {} delete, whether they are read at the start or later; other forms of an empty object are rows.
+func TestCF05Tombstones(t *testing.T) {
+	const one = `{"rate":1}`
+	for value, deletes := range map[string]bool{"null": true, "": true, "{}": true, "{ }": false, "{}\n": false, " {}": false} {
+		for _, live := range []bool{false, true} {
+			l := load(t, tiers)
+			l.put("k", one, "other", one)
+			if live {
+				l.boot()
+			}
+			l.put("k", value)
+			if !live {
+				l.boot()
+			}
+			l.Publish()
+			want := map[string]string{"other": one}
+			if !deletes {
+				want["k"] = value
+			}
+			require.Equal(t, want, l.rows(), "%q live=%v", value, live)
+		}
+	}
+	// Of codecs whose values are no objects {} is a value.
+	l := load(t, New("t", codec.String, codec.String))
+	l.put("k", "{}")
+	require.Equal(t, map[string]string{"k": "{}"}, l.boot().rows())
+	// JSON null is no tombstone but invalid.
+	l = load(t, tiers)
+	l.put("k", "nul")
+	require.Error(t, l.Boot())
+	l = load(t, tiers).boot()
+	require.Error(t, l.Apply(&Record{Topic: "tiers", Key: []byte("k"), Value: []byte("null")}))
+}
+
+// CF-06: a record without a key is one of the empty key, and counted.
+func TestCF06NullKeys(t *testing.T) {
+	l := load(t, tiers)
+	l.put("null", `{"rate":1}`)
+	l.boot()
+	require.Equal(t, map[string]string{"": `{"rate":1}`}, l.rows())
+	l.put("", `{"rate":2}`)
+	l.Publish()
+	require.Equal(t, map[string]string{"": `{"rate":2}`}, l.rows())
+	require.EqualValues(t, 1, l.Stats().NullKeys)
+}
+
+// CF-07: Enrich runs once for each row that is there at the start and once for each record after it, never for one that
+// deletes; CF-08: it gets a value of its own.
+func TestCF07EnrichOnce(t *testing.T) {
+	var calls []string
+	l := load(t, tiers.Enrich(func(k string, v tier) (tier, error) {
+		calls = append(calls, fmt.Sprint(k, v.Rate))
+		v.Name = k + "!"
+		return v, nil
+	}))
+	l.put("a", `{"rate":1}`, "a", `{"rate":2}`, "b", `{"rate":3}`, "b", "null", "a", `{"rate":4,"unknown":true}`)
+	require.Empty(t, calls)
+	l.boot()
+	require.Equal(t, []string{"a4"}, calls)
+	require.Equal(t, map[string]string{"a": `{"rate":4,"name":"a!"}`}, l.rows())
+	l.put("a", `{"rate":5}`, "a", "null", "c", `{"rate":6}`)
+	l.Publish()
+	require.Equal(t, []string{"a4", "a5", "c6"}, calls)
+	require.Equal(t, map[string]string{"c": `{"rate":6,"name":"c!"}`}, l.rows())
+	require.EqualValues(t, len(`c{"rate":6,"name":"c!"}`), l.Stats().Bytes)
+	require.EqualValues(t, 8, l.Stats().Read)
+}
+
+// An error of Enrich names the record, also of one that was read long before it is enriched.
+func TestCF07EnrichFails(t *testing.T) {
+	no := errors.New("no")
+	for _, live := range []bool{false, true} {
+		l := load(t, tiers.Enrich(func(k string, v tier) (tier, error) {
+			if k == "bad" {
+				return v, no
+			}
+			return v, nil
+		}).SkipInvalid())
+		var err error
+		if live {
+			l.boot()
+		}
+		l.put("good", `{"rate":2}`)
+		err = l.record("bad", `{"rate":1}`)
+		if !live {
+			require.NoError(t, err)
+			err = l.Boot()
+		}
+		require.ErrorIs(t, err, no)
+		var re *RecordError
+		require.ErrorAs(t, err, &re)
+		require.Equal(t, RecordError{"tiers", "value", "tiers", 3, 1, re.Err}, *re)
+	}
+	// What Enrich makes of a value may be no row.
+	l := load(t, New("t", codec.String, codec.Nullable(codec.String)).Enrich(func(_ string, v *string) (*string, error) {
+		if *v == "gone" {
+			return nil, nil
+		}
+		return v, nil
+	}))
+	l.put("a", "gone", "b", "stays")
+	l.boot()
+	l.put("c", "gone", "b", "gone")
+	l.Publish()
+	require.Empty(t, l.rows())
+}
+
+// CF-13: what cannot be decoded counts if it is a key's last record at the start, each of them later; a key always.
+func TestCF13InvalidRecords(t *testing.T) {
+	const one, two = `{"rate":1}`, `{"rate":2}`
+	t.Run("fail", func(t *testing.T) {
+		l := load(t, tiers)
+		l.put("k", "{", "k", one, "gone", "{", "gone", "null")
+		require.Equal(t, map[string]string{"k": one}, l.boot().rows())
+		err := l.record("k", `{"rate":"secret"}`)
+		var re *RecordError
+		require.ErrorAs(t, err, &re)
+		require.EqualValues(t, 4, re.Offset)
+		require.ErrorContains(t, err, "table tiers: topic tiers partition 3 offset 4: value: ")
+		require.NotContains(t, err.Error(), "secret")
+
+		l = load(t, tiers)
+		l.put("k", one, "k", "{")
+		err = l.Boot()
+		require.ErrorAs(t, err, &re)
+		require.EqualValues(t, 1, re.Offset)
+
+		l = load(t, tiers)
+		require.ErrorContains(t, l.record("\xff", "null"), "offset 0: key: ", "also of one that would delete")
+	})
+	t.Run("skip", func(t *testing.T) { // CF-14, CF-15: the previous valid row stands, at the start as later
+		for _, live := range []bool{false, true} {
+			l := load(t, tiers.SkipInvalid())
+			l.put("k", one, "l", two)
+			if live {
+				l.boot()
+			}
+			l.put("k", "{", "new", "{", "\xff", one, "\xff", "null")
+			if !live {
+				l.boot()
+			}
+			l.Publish()
+			require.Equal(t, map[string]string{"k": one, "l": two}, l.rows(), "live=%v", live)
+			require.EqualValues(t, 4, l.Stats().Invalid)
+		}
+		l := load(t, tiers.SkipInvalid())
+		l.put("k", "{", "k", "[", "k", one)
+		l.boot()
+		require.Zero(t, l.Stats().Invalid, "none was the last one")
+	})
+}
+
+// CF-03: one space of keys over all topics.
+func TestCF03TopicsShareTheKeys(t *testing.T) {
+	l := load(t, tiers.Topics("a", "b"))
+	apply := func(topic, key, value string) {
+		r := Record{Topic: topic, Key: []byte(key)}
+		if value != "" {
+			r.Value = []byte(value)
+		}
+		require.NoError(t, l.Apply(&r))
+	}
+	apply("a", "k", `{"rate":1}`)
+	apply("b", "k", `{"rate":2}`)
+	apply("b", "l", `{"rate":3}`)
+	apply("a", "l", "")
+	require.Equal(t, map[string]string{"k": `{"rate":2}`}, l.boot().rows())
+}
+
+// Tables that cannot be read as they are declared.
+func TestTablesThatAreNone(t *testing.T) {
+	for text, table := range map[string]Table[string, tier]{
+		"has no name":                 {},
+		"key codec is nil":            New[string, tier]("t", nil, codec.JSON[tier]()),
+		"value codec is nil":          New[string, tier]("t", codec.String, nil),
+		"has no topics":               tiers.Topics(),
+		"the table has topic a twice": tiers.Topics("a", "b", "a"),
+		"has no name: it":             Table[string, tier]{}.SkipInvalid(),
+	} {
+		_, err := table.Spec()
+		require.ErrorContains(t, err, text)
+	}
+	_, err := New("t", codec.String, codec.JSON[func()]()).Spec()
+	require.ErrorContains(t, err, "value codec")
+	a, err := tiers.Spec()
+	require.NoError(t, err)
+	b, err := tiers.Spec()
+	require.NoError(t, err)
+	c, err := tiers.SkipInvalid().Spec()
+	require.NoError(t, err)
+	require.True(t, a.Same(b))
+	require.False(t, a.Same(c))
+	require.Equal(t, "tiers", c.Name)
+}
+
+// A view gives rows as values, and says when all are there.
+func TestViews(t *testing.T) {
+	l := load(t, tiers)
+	ready := make(chan struct{})
+	v := NewView(tiers, l.Entries(), ready)
+	l.put("a", `{"rate":1}`, "b", `{"rate":2}`)
+	_, ok, err := v.Get("a")
+	require.NoError(t, err)
+	require.False(t, ok)
+	l.boot()
+	close(ready)
+	require.NoError(t, v.Ready(t.Context()))
+	row, ok, err := v.Get("a")
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, tier{Rate: 1}, row)
+	sum := 0
+	for k, row := range v.All(&err) {
+		sum += row.Rate + len(strings.TrimSpace(k))
+	}
+	require.NoError(t, err)
+	require.Equal(t, 5, sum)
+	require.EqualValues(t, 2, v.Len())
+	require.EqualValues(t, 22, v.Size())
+	other := NewView(New("tiers", codec.Int64, codec.JSON[tier]()), l.Entries(), ready)
+	for range other.All(&err) {
+		require.Fail(t, "a key of another type")
+	}
+	require.Error(t, err)
+}

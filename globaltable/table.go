@@ -1,0 +1,140 @@
+package globaltable
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/wickerwork/wicker/codec"
+)
+
+// Table names a table and says how its rows are read. It is a value made once that serves every place where the table is
+// mentioned; the methods that set something return another table of the same name. It is immutable and safe to share. Make one
+// with New.
+type Table[K, V any] struct{ d *definition[K, V] }
+
+type definition[K, V any] struct {
+	name   string
+	key    codec.Codec[K]
+	value  codec.Codec[V]
+	topics []string
+	enrich func(K, V) (V, error)
+	skip   bool
+}
+
+// New returns the table of a topic. Name is the topic's and the table's, see Topics.
+func New[K, V any](name string, key codec.Codec[K], value codec.Codec[V]) Table[K, V] {
+	return Table[K, V]{&definition[K, V]{name: name, key: key, value: value, topics: []string{name}}}
+}
+
+func (t Table[K, V]) with(set func(d *definition[K, V])) Table[K, V] {
+	var d definition[K, V]
+	if t.d != nil {
+		d = *t.d
+	}
+	set(&d)
+	return Table[K, V]{&d}
+}
+
+// Topics makes the table one of other topics than that of its name. They share one space of keys: a record on any of them
+// replaces or deletes the row of its key. Order holds within a partition only, so a key should have one place.
+func (t Table[K, V]) Topics(names ...string) Table[K, V] {
+	return t.with(func(d *definition[K, V]) { d.topics = slices.Clone(names) })
+}
+
+// Enrich has f make each row of what its record says: once for each record that is a key's last one at the start, and once for each
+// that comes later; never for one that deletes, and never for a lookup. f gets a value of its own. It must be deterministic, since
+// each instance calls it for itself, and is called by one goroutine at a time. An error ends the run. A result that the
+// codec encodes to null is no row.
+func (t Table[K, V]) Enrich(f func(K, V) (V, error)) Table[K, V] {
+	return t.with(func(d *definition[K, V]) { d.enrich = f })
+}
+
+// SkipInvalid has records that cannot be decoded passed over and counted, instead of ending the run. The previous valid row of the
+// key stands, at the start as later; at the start that takes a record that compaction has not removed yet. A tombstone whose
+// key cannot be decoded deletes nothing.
+func (t Table[K, V]) SkipInvalid() Table[K, V] {
+	return t.with(func(d *definition[K, V]) { d.skip = true })
+}
+
+// Name returns the table's name, "" of the zero Table.
+func (t Table[K, V]) Name() string {
+	if t.d == nil {
+		return ""
+	}
+	return t.d.name
+}
+
+// Codecs returns the codecs of keys and values.
+func (t Table[K, V]) Codecs() (codec.Codec[K], codec.Codec[V]) {
+	if t.d == nil {
+		return nil, nil
+	}
+	return t.d.key, t.d.value
+}
+
+// View is a table that a process holds, for other uses than lookups of a topology. It is safe for concurrent use.
+type View[K, V any] struct {
+	d       *definition[K, V]
+	entries *Entries
+	ready   <-chan struct{}
+}
+
+// NewView returns a view of a table's rows, that are complete when ready is closed.
+func NewView[K, V any](t Table[K, V], e *Entries, ready <-chan struct{}) *View[K, V] {
+	return &View[K, V]{t.d, e, ready}
+}
+
+// Ready waits until all that was in the table's topics at the start has been read. The error is ctx's.
+func (v *View[K, V]) Ready(ctx context.Context) error {
+	select {
+	case <-v.ready:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Get returns the row of a key as it is now, false if there is none, or if the table has not been read yet. An error is a codec's.
+func (v *View[K, V]) Get(key K) (row V, ok bool, err error) {
+	kb, err := v.d.key.Append([]byte{}, key)
+	if err != nil || kb == nil {
+		return row, false, err
+	}
+	b, ok := v.entries.Snapshot().Get(kb)
+	if !ok {
+		return row, false, nil
+	}
+	if row, err = v.d.value.Decode(b); err != nil {
+		return row, false, err
+	}
+	return row, true, nil
+}
+
+// All returns the rows as they are now, in no order. It ends early, with an error of a codec in err, if err is not nil.
+func (v *View[K, V]) All(err *error) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for kb, vb := range v.entries.Snapshot().All() {
+			k, e := v.d.key.Decode(kb)
+			var row V
+			if e == nil {
+				row, e = v.d.value.Decode(vb)
+			}
+			if e != nil {
+				if err != nil {
+					*err = e
+				}
+				return
+			}
+			if !yield(k, row) {
+				return
+			}
+		}
+	}
+}
+
+// Len is the number of rows, Size the bytes of their keys and values.
+func (v *View[K, V]) Len() int64 { return v.entries.Snapshot().Len() }
+
+// Size is explained at Len.
+func (v *View[K, V]) Size() int64 { return v.entries.Snapshot().Size() }
