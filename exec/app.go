@@ -29,6 +29,7 @@ type App struct {
 	topicIDs   map[string]commitlog.TopicID // of what tasks read
 	tasks      []taskSpec
 	moved      map[string]bool // stores that were in another sub-topology, see forgotten.go
+	tables     []*table
 	// onDisk is what userData returns, set by takeInventory.
 	onDisk []byte
 	// restores has room for as many tasks as may restore in bulk at once.
@@ -71,6 +72,9 @@ func New(plan *topology.Plan, cfg Config) (*App, error) {
 	a.pool = commitlog.NewPool(a.batchBytes + 4096)
 	a.purger = newPurger(a)
 	a.topicIDs = map[string]commitlog.TopicID{}
+	for _, spec := range plan.Tables() {
+		a.tables = append(a.tables, newTable(a, spec))
+	}
 	a.mu.stats = newStats()
 	a.mu.askers = map[string]*ops.Asker{}
 	a.mu.tasks = map[*task]struct{}{}
@@ -112,6 +116,9 @@ func (a *App) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.mu.stats.clone()
+	for _, t := range a.tables {
+		s.Tables[t.spec.Name] = t.stats
+	}
 	for t := range a.mu.tasks {
 		switch taskState(t.at.Load()) {
 		case fencing, restoring:
@@ -155,10 +162,14 @@ func (a *App) run(ctx context.Context) (err error) {
 	if err := a.takeInventory(ctx); err != nil {
 		return ended(ctx, err)
 	}
+	ctx, stopTables, err := a.openTables(ctx)
+	if err != nil {
+		return ended(ctx, err)
+	}
 	stopPurging := a.purger.start(ctx)
 	err = a.runGroup(ctx)
 	stopPurging(err == nil)
-	return err
+	return cmp.Or(stopTables(), err)
 }
 
 // ended turns an error that ctx's end has caused into nil.

@@ -44,6 +44,9 @@ func (t *task) batch() (n int, err error) {
 	if t.careful > 0 {
 		most = 1
 	}
+	for _, l := range t.env.lookups {
+		l.refresh()
+	}
 	for n < most && !(t.overdue.Load() && !t.opened.IsZero()) {
 		var s *source
 		if single {

@@ -38,6 +38,8 @@ type childSpec struct {
 	// Hold is where it says "holding" and waits for a line: "function" is the function's call with the value hold, "commit" the
 	// first commit, which is then sent whatever the process has learned meanwhile.
 	Hold string
+	// DeadLetter has records that cannot be decoded written to that topic.
+	DeadLetter string
 }
 
 // childEnv is the variable that makes this test's binary a child.
@@ -58,7 +60,11 @@ func runChild(text string) int {
 		fmt.Println("holding")
 		_, _ = stdin.ReadString('\n')
 	}
-	plan, err := topology.New(spec.App).From(ops.Source(ops.NewTopic(spec.In, codec.String, codec.String), anywhere)).
+	invalid := ops.FailInvalid
+	if spec.DeadLetter != "" {
+		invalid = ops.DeadLetter(spec.DeadLetter)
+	}
+	plan, err := topology.New(spec.App).From(ops.Source(ops.NewTopic(spec.In, codec.String, codec.String), anywhere, ops.OnInvalid(invalid))).
 		Aggregate(ops.NewState("n", codec.String, decimal), func(_, v string, n int) int {
 			if v == "hold" && spec.Hold == "function" {
 				hold()

@@ -14,6 +14,7 @@ type env struct {
 	meta     ops.Meta
 	gates    []*ops.Gate
 	counters []*counter
+	lookups  []*lookups
 }
 
 type counter struct {
@@ -58,6 +59,22 @@ func (e *env) Counter(at *ops.Traits, name string) *ops.Counter {
 	c := &counter{operator: op, name: name}
 	e.counters = append(e.counters, c)
 	return &c.Counter
+}
+
+func (e *env) Lookups(table string) (ops.Lookups, error) {
+	for _, l := range e.lookups {
+		if l.table.spec.Name == table {
+			return l, nil
+		}
+	}
+	for _, t := range e.t.app.tables {
+		if t.spec.Name == table {
+			l := &lookups{table: t}
+			e.lookups = append(e.lookups, l)
+			return l, nil
+		}
+	}
+	return nil, fmt.Errorf("table %q is not in the plan of sub-topology %s", table, e.t.sub.Name)
 }
 
 func (e *env) Asker(name string, concurrency int) *ops.Asker {

@@ -8,9 +8,11 @@ import (
 	"github.com/wickerwork/wicker/exec/commitlog"
 )
 
-// Lag is how far the processing of one input partition is behind its log.
+// Lag is how far the processing of one input partition, or the reading of a global table's, is behind its log.
 type Lag struct {
 	commitlog.TopicPartition
+	// Table is the global table that the partition is of, empty for a task's input.
+	Table string
 	// Position is where processing goes on: all before it has been processed, though the last of it may be committed
 	// up to CommitInterval later. Markers and aborted records behind the last record count as processed, so that
 	// a task with nothing to do does not lag.
@@ -29,7 +31,7 @@ func (l Lag) Waiting() int64 { return max(0, l.Stable-l.Position) }
 // Blocked is explained at Waiting.
 func (l Lag) Blocked() int64 { return max(0, l.End-max(l.Stable, l.Position)) }
 
-// Lag asks the cluster how far the input of this process's tasks is behind, by topic and partition: two
+// Lag asks the cluster how far the input of this process's tasks, and its global tables, are behind, by topic and partition: two
 // requests to each broker, or three if transactions are open, so that it is for metrics every few seconds. It may be called from any
 // goroutine, and returns nothing before Run and after it. What it asks for last is not older than the answer.
 func (a *App) Lag(ctx context.Context) ([]Lag, error) {
@@ -38,6 +40,14 @@ func (a *App) Lag(ctx context.Context) ([]Lag, error) {
 	for t := range a.mu.tasks {
 		for _, p := range t.published.positions {
 			at[p.TopicPartition] = p.offset
+		}
+	}
+	table := map[commitlog.TopicPartition]string{}
+	for _, t := range a.tables {
+		for tp, offset := range t.positions {
+			if _, two := at[tp]; !two || offset < at[tp] { // of two tables of one topic
+				at[tp], table[tp] = offset, t.spec.Name
+			}
 		}
 	}
 	a.mu.Unlock()
@@ -62,7 +72,7 @@ func (a *App) Lag(ctx context.Context) ([]Lag, error) {
 	var all []Lag
 	var blocked []commitlog.TopicPartition
 	for _, tp := range tps {
-		all = append(all, Lag{TopicPartition: tp, Position: at[tp], Stable: stable[tp], End: ends[tp]})
+		all = append(all, Lag{TopicPartition: tp, Table: table[tp], Position: at[tp], Stable: stable[tp], End: ends[tp]})
 		if stable[tp] < ends[tp] {
 			blocked = append(blocked, tp)
 		}

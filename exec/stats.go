@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
+	"github.com/wickerwork/wicker/globaltable"
 )
 
 // Stats is what a process has done since its Run began, over all tasks it has or had. Input,
@@ -26,6 +27,8 @@ type Stats struct {
 	Entries int64
 	// Rebalances is the number of times that the tasks were assigned anew.
 	Rebalances int64
+	// Tables are the global tables by name.
+	Tables map[string]globaltable.Stats
 }
 
 func newStats() Stats {
@@ -43,6 +46,7 @@ func (s *Stats) count(operator, name string, n int64) {
 
 func (s *Stats) clone() Stats {
 	c := *s
+	c.Tables = map[string]globaltable.Stats{}
 	c.In, c.Out = maps.Clone(s.In), maps.Clone(s.Out)
 	c.Counters = make(map[string]map[string]int64, len(s.Counters))
 	for op, m := range s.Counters {

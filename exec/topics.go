@@ -29,18 +29,26 @@ func (a *App) prepareTopics(ctx context.Context) error {
 	}
 	counts := map[string]int{}
 	var problems []string
+	var letters []commitlog.TopicSpec // the topic of dead letters, if it is missing
 	for _, s := range specs {
 		if s.Kind.Internal() {
 			continue
 		}
-		if t, ok := found[s.Name]; ok {
+		if _, ok := found[s.Name]; !ok && s.Kind == topology.DeadLetterTopic && s.Partitions > 0 {
+			letters = append(letters, commitlog.TopicSpec{Name: s.Name, Partitions: s.Partitions, Replication: a.cfg.Replication})
+			counts[s.Name] = s.Partitions
+		} else if t, ok := found[s.Name]; ok {
 			counts[s.Name] = t.Partitions
-			if s.Kind == topology.SourceTopic {
+			if s.Kind == topology.SourceTopic || s.Kind == topology.TableTopic {
 				a.topicIDs[s.Name] = t.ID
 			}
 		} else {
+			config := s.Config
+			if s.Kind == topology.TableTopic { // which others may prefer otherwise
+				config = map[string]string{"cleanup.policy": "compact"}
+			}
 			problems = append(problems, fmt.Sprintf("%s topic %s does not exist: create it with %s",
-				s.Kind, s.Name, a.createCommand(s.Name, 0, s.Config)))
+				s.Kind, s.Name, a.createCommand(s.Name, 0, config)))
 		}
 	}
 	if len(problems) > 0 {
@@ -65,7 +73,17 @@ func (a *App) prepareTopics(ctx context.Context) error {
 		}
 	}
 	slices.SortStableFunc(a.tasks, func(x, y taskSpec) int { return int(x.partition - y.partition) })
-	return a.ensureInternal(ctx, specs, internal)
+	if err := a.ensureInternal(ctx, specs, internal); err != nil {
+		return err
+	}
+	if len(letters) == 0 {
+		return nil
+	}
+	if err := a.log.CreateTopics(ctx, letters); err != nil {
+		return fmt.Errorf("create topic %s: %w", letters[0].Name, err)
+	}
+	a.cfg.Logger.Info("created topic", "topic", letters[0].Name, "partitions", letters[0].Partitions)
+	return nil
 }
 
 // checkTopics returns a *TopicsError if topics have been deleted, created again, or have other partition counts

@@ -15,6 +15,7 @@
 //	stateless    Map MapValues Filter FlatMap Branch Merge Peek
 //	key change   Rekey Repartition (and Map, FlatMap, which may change the key)
 //	state        Memo Reduce Aggregate
+//	tables       Lookup LeftLookup
 //	ends         Source Sink
 //
 // Package topology has an example of each.

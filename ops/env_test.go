@@ -21,6 +21,7 @@ type env struct {
 	gates    []*ops.Gate
 	counters map[string]*ops.Counter
 	askers   map[string]*ops.Asker
+	tables   map[string]rows
 	fail     error // what stores and outputs answer, if set
 }
 
@@ -66,6 +67,21 @@ func (e *env) Counter(at *ops.Traits, name string) *ops.Counter {
 		e.counters[id] = &ops.Counter{}
 	}
 	return e.counters[id]
+}
+
+func (e *env) Lookups(table string) (ops.Lookups, error) {
+	if rows, ok := e.tables[table]; ok {
+		return rows, nil
+	}
+	return nil, fmt.Errorf("no table %q", table)
+}
+
+// rows is a table.
+type rows map[string][]byte
+
+func (r rows) Get(key []byte) ([]byte, bool) {
+	value, ok := r[string(key)]
+	return value, ok
 }
 
 func (e *env) Asker(name string, concurrency int) *ops.Asker {

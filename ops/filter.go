@@ -73,6 +73,12 @@ const (
 	// CountLost counts, at a source, the offsets that were gone before they were read (see OnLost). Not each need
 	// have been a record: markers and aborted records have offsets too.
 	CountLost = "lost"
+	// CountSkipped, CountSubstituted and CountDeadLettered count, at a source, records that could not be decoded (see OnInvalid).
+	CountSkipped      = "skipped"
+	CountSubstituted  = "substituted"
+	CountDeadLettered = "dead-lettered"
+	// CountMissed counts the records of a Lookup or LeftLookup for which the table had no row.
+	CountMissed = "missed"
 	// CountMisplacedKeys counts, at a source, records that did not lie in the partition of their keys (see OnMisplaced).
 	CountMisplacedKeys = "misplaced"
 )

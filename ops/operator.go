@@ -30,6 +30,8 @@ type Traits struct {
 	Store string
 	// StateCodec describes the state's codec, see codec.Describe.
 	StateCodec string
+	// Table is the name of the global table that it looks up in, empty without.
+	Table string
 }
 
 // String returns kind and name, for example `Aggregate "routes"`.
@@ -71,6 +73,8 @@ type Env interface {
 	Gate(level int) *Gate
 	// Counter returns the task's counter of that name at an operator.
 	Counter(at *Traits, name string) *Counter
+	// Lookups returns the global table of that name.
+	Lookups(table string) (Lookups, error)
 	// Asker returns the process's asker for the Memo of that name.
 	Asker(name string, concurrency int) *Asker
 }

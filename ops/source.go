@@ -9,9 +9,9 @@ type SourceOp[K, V any] struct {
 }
 
 // Source reads a topic. Each record is decoded strictly; one that cannot be decoded ends
-// the run with its coordinates. A group without committed offsets begins at the topic's earliest record.
+// the run with its coordinates, unless OnInvalid says otherwise. A group without committed offsets begins at the topic's earliest record.
 // Input that is gone before it was read ends the run as well, unless OnLost says otherwise.
-// Options: Name, OnLost, PartitionedBy, OnMisplaced.
+// Options: Name, OnLost, OnInvalid, PartitionedBy, OnMisplaced.
 func Source[K, V any](t Topic[K, V], opts ...Option) SourceOp[K, V] {
 	return SourceOp[K, V]{Topic: t, Options: Collect(opts)}
 }
@@ -24,15 +24,24 @@ func (s SourceOp[K, V]) Traits() Traits {
 // Wire makes the source for one task: what takes a record's bytes, nil for null.
 func (s SourceOp[K, V]) Wire(site *Site, down Emit[K, V]) (Emit[[]byte, []byte], error) {
 	m, at, key, value := site.Meta(), site.At, s.Topic.Key, s.Topic.Value
+	invalid, err := newInvalid[V](s.Options.OnInvalid, site)
+	if err != nil {
+		return nil, err
+	}
 	return func(kb, vb []byte) error {
 		m.At = at
 		k, err := key.Decode(kb)
 		if err != nil {
-			return &DecodeError{Part: "key", Err: err}
+			_, _, err := invalid.take("key", err, kb, vb)
+			return err
 		}
 		v, err := value.Decode(vb)
 		if err != nil {
-			return &DecodeError{Part: "value", Err: err}
+			instead, ok, err := invalid.take("value", err, kb, vb)
+			if err != nil || !ok {
+				return err
+			}
+			v = instead
 		}
 		return down(k, v)
 	}, nil

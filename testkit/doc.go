@@ -5,6 +5,7 @@
 //	in, out := kit.In(Orders), kit.Out(Placed)
 //	in.Push("o-1", Order{City: "Oslo"})
 //	out.Read() // everything committed since the last Read
+//	kit.Table(Tiers).Put("c-1", Tier{Rate: 2})
 //
 // It is synchronous: Read, State and Settle wait until everything that was pushed has been
 // processed, through all repartition topics, and committed. It has a virtual clock: a record

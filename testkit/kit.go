@@ -199,6 +199,9 @@ func (k *Kit) settle() error {
 	if errors.Is(err, context.DeadlineExceeded) && k.run.ctx.Err() == nil {
 		return fmt.Errorf("not idle after %v: group %+v", settleTimeout, k.log.Group(k.plan.Name()))
 	}
+	if err == nil { // the plan may write rows itself
+		err = k.settleTables()
+	}
 	return err
 }
 

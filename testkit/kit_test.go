@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wickerwork/wicker/codec"
+	"github.com/wickerwork/wicker/globaltable"
 	"github.com/wickerwork/wicker/ops"
 	"github.com/wickerwork/wicker/testkit"
 	"github.com/wickerwork/wicker/topology"
@@ -123,4 +124,49 @@ func TestPushGoesByTheSourcesPartitioner(t *testing.T) {
 	kit := testkit.New(t, plan, testkit.Partitions("in", 5))
 	kit.In(in).Push("k", "")
 	require.Len(t, kit.Out(out).Read(), 1)
+}
+
+// Rows that were put are seen by what is pushed afterwards, over restarts and crashes too, and rows that the plan writes
+// itself are when the kit has settled.
+func TestTables(t *testing.T) {
+	rows := globaltable.New("rows", codec.String, codec.Int64)
+	b := topology.New("app")
+	s := b.From(ops.Source(in))
+	s.LeftLookup(rows, func(_, v string) string { return v }, func(_ string, row int64, _ bool) int64 { return row }).To(ops.Sink(out))
+	s.MapValues(func(string) int64 { return 7 }).To(ops.Sink(ops.NewTopic("rows", codec.String, codec.Int64)))
+	plan, err := b.Build()
+	require.NoError(t, err)
+	kit := testkit.New(t, plan, testkit.Partitions("rows", 3))
+	table, push, read := kit.Table(rows), kit.In(in), kit.Out(out)
+	last := func() int64 {
+		all := read.Read()
+		require.Len(t, all, 1)
+		return all[0].Value
+	}
+	for n := range int64(20) {
+		table.Put("a", n)
+		push.Push("k", "a")
+		require.Equal(t, n, last())
+		switch n % 7 {
+		case 3:
+			kit.Restart()
+		case 5:
+			kit.Crash()
+		}
+		if n == 10 {
+			kit.Stop()
+			table.Put("a", 100)
+			kit.Restart()
+			push.Push("k", "a")
+			require.EqualValues(t, 100, last())
+		}
+	}
+	push.Push("k", "k")
+	require.EqualValues(t, 7, last(), "the plan's own")
+	table.Delete("a")
+	push.Push("k", "a")
+	require.Zero(t, last())
+	require.Contains(t, failure(func(tb testkit.TB) { testkit.New(tb, plan).Table(rows.SkipInvalid()) }), "table rows is not one of the plan, or another value of that name")
+	require.Contains(t, failure(func(tb testkit.TB) { testkit.New(tb, plan).Table(globaltable.Table[string, int64]{}) }), "has no name")
+	require.Contains(t, failure(func(tb testkit.TB) { testkit.New(tb, plan).Table(rows).Put("\xff", 1) }), "table rows: encode key")
 }

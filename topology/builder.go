@@ -39,9 +39,19 @@ func (b *Builder) From[K, V any](s ops.SourceOp[K, V]) Stream[K, V] {
 		panic("topology: From of a nil Builder: make one with topology.New")
 	}
 	n := b.add(roleSource, s.Traits())
-	n.options(s.Options, "Name", "OnLost", "PartitionedBy", "OnMisplaced")
+	n.options(s.Options, "Name", "OnLost", "OnInvalid", "PartitionedBy", "OnMisplaced")
 	n.traitsOf(s.Traits())
 	n.topic(s.Topic.Name)
+	if err := s.Options.OnInvalid.Fits[V](); err != nil {
+		n.fail("OnInvalid: %w", err)
+	}
+	if topic, ok := s.Options.OnInvalid.DeadLetters(deadLetterTopic(b.app)); ok {
+		s.Options.OnInvalid = s.Options.OnInvalid.To(topic)
+		n.opts.OnInvalid = s.Options.OnInvalid
+		if err := checkName(topic); err != nil {
+			n.fail("OnInvalid: %w", err)
+		}
+	}
 	of := &shape[K, V]{part[K]{codec: s.Topic.Key, from: n}, part[V]{codec: s.Topic.Value, from: n}}
 	n.topicCodecs(s.Topic.Key, s.Topic.Value)
 	n.wire = func(site *ops.Site, down []any) (any, error) {

@@ -22,6 +22,19 @@ func (p *Plan) Describe() string {
 		w.WriteByte('\n')
 		s.describe(&w, p.app)
 	}
+	if len(p.tables) > 0 {
+		w.WriteString("\ntables\n")
+	}
+	for _, t := range p.tables {
+		fmt.Fprintf(&w, "  %s (%s -> %s): all of %s", t.Name, t.KeyCodec, t.ValueCodec, strings.Join(t.Topics, " and "))
+		if t.Enriched {
+			w.WriteString(", enriched")
+		}
+		if t.Skip {
+			w.WriteString(", on invalid records skips")
+		}
+		w.WriteByte('\n')
+	}
 	w.WriteString("\ntopics\n")
 	for _, t := range p.topics {
 		fmt.Fprintf(&w, "  %s %s: %s", t.Kind, t.Name, t.counted())
@@ -118,6 +131,9 @@ func (p *place) details(app string) []string {
 		if spec.OnMisplaced == ops.CountMisplaced {
 			all = append(all, "on misplaced keys counts")
 		}
+		if on := p.invalid(); on.String() != ops.FailInvalid.String() {
+			all = append(all, "on invalid records "+on.String())
+		}
 		if spec.OnLost != ops.EndRun {
 			all = append(all, "on lost input "+spec.OnLost.String())
 		}
@@ -126,6 +142,9 @@ func (p *place) details(app string) []string {
 	}
 	if p.at.Store != "" {
 		all = append(all, "state in "+changelogTopic(app, p.at.Store)+" ("+p.at.StateCodec+")")
+	}
+	if p.at.Table != "" {
+		all = append(all, "looks up in "+p.at.Table)
 	}
 	if p.at.Gated {
 		all = append(all, "gate "+strconv.Itoa(p.level))

@@ -35,7 +35,7 @@ func TestDescribeIsAsTheGoldenFiles(t *testing.T) {
 }
 
 func TestDrawingsAreAsTheGoldenFiles(t *testing.T) {
-	for _, name := range []string{"chain", "gates-at-merge", "two-hops"} {
+	for _, name := range []string{"chain", "gates-at-merge", "invalid-records", "tables", "two-hops"} {
 		t.Run(name, func(t *testing.T) {
 			p := build(t, "app", features[name])
 			golden(t, name+".mmd", p.Mermaid())
@@ -70,7 +70,7 @@ func TestDrawingsAreValidWhateverTheLabels(t *testing.T) {
 			require.Regexp(t, dotLine, strings.TrimSuffix(line, "\n"), name)
 		}
 		for line := range strings.Lines(p.Describe()) {
-			require.Regexp(t, `^\S|^$|^  (sources|sinks|co-partitioned|gates|operators):|^    \d+ [A-Z]|^  (source|sink|repartition|changelog) `, strings.TrimSuffix(line, "\n"), "a label breaks no line")
+			require.Regexp(t, `^\S|^$|^  (sources|sinks|co-partitioned|gates|operators):|^    \d+ [A-Z]|^  ((source|sink|table|dead letter|repartition|changelog) |[a-zA-Z0-9._-]+ \(.* -> .*\): all of )`, strings.TrimSuffix(line, "\n"), "a label breaks no line")
 		}
 		if dot, err := exec.LookPath("dot"); err == nil { // the golden grammar above stands where it is missing
 			cmd := exec.Command(dot, "-Tcanon")

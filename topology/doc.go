@@ -17,6 +17,7 @@
 //	stateless     Map MapValues Filter FlatMap Peek Branch Merge Via
 //	key change    Rekey Repartition (Map and FlatMap may change the key too)
 //	state by key  Memo Reduce Aggregate
+//	global table  Lookup LeftLookup
 //
 // # What a plan is
 //

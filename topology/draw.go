@@ -58,8 +58,18 @@ func (p *Plan) draw(w drawing) {
 			case pl.role == roleSink:
 				w.edge(at[pl], ids[pl.topic], "", false)
 			}
+			if topic, ok := pl.invalid().DeadLetters(""); ok {
+				w.edge(at[pl], ids[topic], "invalid", true)
+			}
 			if pl.at.Store != "" {
 				w.edge(at[pl], ids[changelogTopic(p.app, pl.at.Store)], "", true)
+			}
+			for _, t := range p.tables {
+				if t.Name == pl.at.Table {
+					for _, topic := range t.Topics {
+						w.edge(ids[topic], at[pl], "", true)
+					}
+				}
 			}
 			for _, e := range pl.outs {
 				for _, to := range e.to {

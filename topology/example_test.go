@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/wickerwork/wicker/codec"
+	"github.com/wickerwork/wicker/globaltable"
 	"github.com/wickerwork/wicker/ops"
 	"github.com/wickerwork/wicker/testkit"
 	"github.com/wickerwork/wicker/topology"
@@ -389,4 +390,54 @@ func ExampleStream_Aggregate() {
 	// means kitchen 20
 	// means roof 11.5
 	// {2 23} true
+}
+
+// Every instance holds the whole table, so that a record finds the row of any key; it keeps its own.
+func ExampleStream_Lookup() {
+	tiers := globaltable.New("tiers", codec.String, codec.String)
+	plan, err := topology.New("shop").
+		From(ops.Source(lines)).
+		Lookup(tiers, func(customer, _ string) string { return customer }, func(article, tier string) string { return article + " for " + tier }).
+		To(ops.Sink(shouts)).
+		Build()
+	run(plan, err, func(kit *testkit.Kit) {
+		table, in := kit.Table(tiers), kit.In(lines)
+		table.Put("ada", "gold")
+		in.Push("ada", "lamp")
+		in.Push("bob", "chair")
+		table.Put("ada", "silver")
+		table.Put("bob", "gold")
+		in.Push("ada", "lamp")
+		in.Push("bob", "chair")
+		show(kit, shouts)
+	})
+	// Output:
+	// shouts ada lamp for gold
+	// shouts ada lamp for silver
+	// shouts bob chair for gold
+}
+
+// Records for which the table has no row go on as well.
+func ExampleStream_LeftLookup() {
+	tiers := globaltable.New("tiers", codec.String, codec.String)
+	plan, err := topology.New("shop").
+		From(ops.Source(lines)).
+		LeftLookup(tiers, func(customer, _ string) string { return customer }, func(article, tier string, ok bool) string {
+			if !ok {
+				tier = "everybody"
+			}
+			return article + " for " + tier
+		}).
+		To(ops.Sink(shouts)).
+		Build()
+	run(plan, err, func(kit *testkit.Kit) {
+		kit.Table(tiers).Put("ada", "gold")
+		in := kit.In(lines)
+		in.Push("ada", "lamp")
+		in.Push("bob", "chair")
+		show(kit, shouts)
+	})
+	// Output:
+	// shouts ada lamp for gold
+	// shouts bob chair for everybody
 }

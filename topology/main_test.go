@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wickerwork/wicker/codec"
+	"github.com/wickerwork/wicker/globaltable"
 	"github.com/wickerwork/wicker/ops"
 	"github.com/wickerwork/wicker/topology"
 )
@@ -132,6 +133,14 @@ var features = map[string]func(b *topology.Builder){
 			Merge(b.From(ops.Source(text("early"), ops.OnLost(ops.FromEarliest))), b.From(ops.Source(text("late"), ops.OnLost(ops.FromLatest)))).
 			To(ops.Sink(text("out")))
 	},
+	// what sources do about records that cannot be decoded, where it is not the default
+	"invalid-records": func(b *topology.Builder) {
+		source := func(name string, p ops.InvalidPolicy) topology.Stream[string, string] {
+			return b.From(ops.Source(text(name), ops.OnInvalid(p)))
+		}
+		source("fails", ops.FailInvalid).Merge(source("skips", ops.SkipInvalid), source("letters", ops.DeadLetter("")), source("elsewhere", ops.DeadLetter("bad")),
+			source("instead", ops.Substitute(func(ops.InvalidRecord) (string, bool) { return "", true }))).To(ops.Sink(text("out")))
+	},
 	// P2: three topics whose keys meet, one of them a repartition topic with a count of its own
 	"co-partitioned": func(b *topology.Builder) {
 		left, right := b.From(ops.Source(text("left"))), b.From(ops.Source(text("right")))
@@ -145,6 +154,17 @@ var features = map[string]func(b *topology.Builder){
 		third := b.From(ops.Source(text("third"), ops.PartitionedBy(ops.RoundRobin))).Repartition("third-by-key", ops.Partitions(6))
 		totals(left.Merge(right).Aggregate(count("seen"), plusOne), "out")
 		totals(third.Filter(short).Aggregate(count("others"), plusOne), "out")
+	},
+	// tables that are looked up in, of which the plan writes one; the stream keeps its key
+	"tables": func(b *topology.Builder) {
+		at, two := func(k, _ string) string { return k }, func(v, row string) string { return v + row }
+		kept := globaltable.New("kept", codec.String, codec.String)
+		skips := globaltable.New("skips", codec.String, codec.String).Topics("one", "two").SkipInvalid().
+			Enrich(func(_, v string) (string, error) { return v, nil })
+		s := b.From(ops.Source(text("in"))).Lookup(kept, at, two).
+			LeftLookup(skips, at, func(v, row string, _ bool) string { return v + row }, ops.Name("l")).Lookup(kept, at, two)
+		s.To(ops.Sink(text("kept")))
+		s.Memo(asks("memo"), join).To(ops.Sink(text("out")))
 	},
 	// a Repartition without state behind it has no topic
 	"repartition-without-state": func(b *topology.Builder) {

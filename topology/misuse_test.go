@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wickerwork/wicker/codec"
+	"github.com/wickerwork/wicker/globaltable"
 	"github.com/wickerwork/wicker/ops"
 	"github.com/wickerwork/wicker/topology"
 )
@@ -27,7 +28,7 @@ var misuses = map[string]func(b *topology.Builder){
 	"nilFunctions": nilFunctions, "nilCodecs": nilCodecs, "wrongOptions": wrongOptions, "badOptions": badOptions,
 	"foreign": foreign, "deadEnds": deadEnds, "durableNames": durableNames, "longNames": longNames, "takenNames": takenNames,
 	"topicNames": topicNames, "metricNames": metricNames, "internalNames": internalNames, "stateKeys": stateKeys, "keyChanges": keyChanges, "encodings": encodings, "partitioners": partitioners,
-	"fixedCounts": fixedCounts, "noCodecs": noCodecs, "followUps": followUps, "helpers": helpers,
+	"fixedCounts": fixedCounts, "noCodecs": noCodecs, "tables": tables, "invalidRecords": invalidRecords, "followUps": followUps, "helpers": helpers,
 }
 
 func nilFunctions(b *topology.Builder) {
@@ -46,6 +47,31 @@ func nilFunctions(b *topology.Builder) {
 	s = s.Reduce(ops.NewState("reduce", codec.String, codec.String), nil)       // want Reduce "reduce": the function is nil
 	s = s.Aggregate(ops.NewState("aggregate", codec.String, codec.String), nil) // want Aggregate "aggregate": the function is nil
 	s.Via[string, string](nil).To(ops.Sink(text("out")))                        // want Via: the function is nil
+}
+
+func tables(b *topology.Builder) {
+	at, two := func(k, _ string) string { return k }, func(v, row string) string { return v + row }
+	three := func(v, row string, _ bool) string { return v + row }
+	rows := globaltable.New("rows", codec.String, codec.String)
+	s := b.From(ops.Source(text("in")))
+	s = s.Lookup(rows, at, two).LeftLookup(rows, at, three)                       // one value, twice
+	s = s.Lookup(rows.SkipInvalid(), at, two)                                     // want Lookup "rows": another table of that name is looked up in at @-1: use one value for both
+	s = s.Lookup(globaltable.Table[string, string]{}, at, two)                    // want Lookup: the table has no name: it is made by globaltable.New
+	s = s.LeftLookup(rows.Topics("x", "y", "x"), at, three)                       // want LeftLookup "rows": the table has topic x twice
+	s = s.Lookup(globaltable.New("in", codec.String, codec.String), at, two)      // want Lookup "in": its topic in is read as a stream at @-5: a record's row would be seen by some of the records behind it and not by others
+	s = s.Lookup(rows, nil, two)                                                  // want Lookup "rows": the function is nil
+	s = s.Lookup[string, string, string](rows, at, nil)                           // want Lookup "rows": the function is nil
+	s = s.LeftLookup[string, string, string](rows, at, nil, ops.Concurrency(1))   // want LeftLookup "rows": LeftLookup takes no option Concurrency // want LeftLookup "rows": the function is nil
+	s = s.Lookup(globaltable.New("a topic", codec.String, codec.String), at, two) // want Lookup "a topic": topic: the name "a topic" has ' ' at byte 1: must be of a-z A-Z 0-9 . _ -
+	s.To(ops.Sink(text("rows")))                                                  // a topology may write a table
+}
+
+func invalidRecords(b *topology.Builder) {
+	number := func(ops.InvalidRecord) (int, bool) { return 0, false }
+	s := b.From(ops.Source(text("a"), ops.OnInvalid(ops.Substitute(number))))                 // want Source "a": OnInvalid: Substitute gives values of another type than string
+	s = s.Merge(b.From(ops.Source(text("b"), ops.OnInvalid(ops.Substitute[string](nil)))))    // want Source "b": the function of Substitute is nil
+	s = s.Merge(b.From(ops.Source(text("c"), ops.OnInvalid(ops.DeadLetter("no such name"))))) // want Source "c": OnInvalid: the name "no such name" has ' ' at byte 2: must be of a-z A-Z 0-9 . _ -
+	s.Filter(short, ops.OnInvalid(ops.SkipInvalid)).To(ops.Sink(text("out")))                 // want Filter: Filter takes no option OnInvalid
 }
 
 func nilCodecs(b *topology.Builder) {

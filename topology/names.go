@@ -42,6 +42,9 @@ func repartitionTopic(app, rekey string) string { return app + "-" + rekey + "-r
 
 func changelogTopic(app, store string) string { return app + "-" + store + "-changelog" }
 
+// deadLetterTopic is where dead letters go unless the source says otherwise.
+func deadLetterTopic(app string) string { return app + "-dead-letter" }
+
 // internal says whether a topic's name has the form of the application's internal topics.
 func internal(app, topic string) bool {
 	rest, ok := strings.CutPrefix(topic, app+"-")

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/wickerwork/wicker/codec"
+	"github.com/wickerwork/wicker/globaltable"
 	"github.com/wickerwork/wicker/ops"
 )
 
@@ -34,6 +35,8 @@ type node struct {
 	wire wireFunc
 	// key and value describe the codecs of a source's or sink's topic.
 	key, value string
+	// table is what the node looks up in, nil if it does not.
+	table *globaltable.Spec
 	// poisoned says that something about the node was reported, unnamed that its name was.
 	poisoned, unnamed bool
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/wickerwork/wicker/globaltable"
 	"github.com/wickerwork/wicker/ops"
 )
 
@@ -15,6 +16,7 @@ type Plan struct {
 	subs   []*Subtopology
 	topics []TopicSpec
 	stores []StoreSpec
+	tables []*globaltable.Spec
 	groups map[string]*group // by source topic
 }
 
@@ -55,13 +57,18 @@ const (
 	SourceTopic TopicKind = iota
 	// SinkTopic is a topic of the user's that is only written.
 	SinkTopic
+	// TableTopic is a topic of the user's of which every instance holds the rows, and which may be written too.
+	TableTopic
+	// DeadLetterTopic takes records that cannot be decoded (ops.DeadLetter). The application's own, <application>-dead-letter, is created if
+	// it is missing.
+	DeadLetterTopic
 	// RepartitionTopic carries a stream with a new key from one sub-topology to the next.
 	RepartitionTopic
 	// ChangelogTopic holds the state of an operator.
 	ChangelogTopic
 )
 
-// String returns "source", "sink", "repartition" or "changelog".
+// String returns "source", "sink", "table", "dead letter", "repartition" or "changelog".
 func (k TopicKind) String() string {
 	if k < 0 || int(k) >= len(topicKinds) {
 		return "unknown"
@@ -72,13 +79,14 @@ func (k TopicKind) String() string {
 // Internal says whether the topic is the plan's own, a repartition topic or changelog, and not the user's.
 func (k TopicKind) Internal() bool { return k == RepartitionTopic || k == ChangelogTopic }
 
-var topicKinds = [...]string{"source", "sink", "repartition", "changelog"}
+var topicKinds = [...]string{"source", "sink", "table", "dead letter", "repartition", "changelog"}
 
 // TopicSpec is a topic of a plan.
 type TopicSpec struct {
 	Name string
 	Kind TopicKind
 	// Partitions is the count that ops.Partitions fixes, for the topic or for one that its keys meet;
+	// it is 1 for the application's own topic of dead letters, which counts only where that is missing;
 	// 0 means that the cluster (of source and sink topics) or Plan.Resolve (of the others) decides it.
 	Partitions int
 	// Like are the topics whose count an internal topic takes: the largest, if they differ. Of a
@@ -104,6 +112,9 @@ func (p *Plan) Topics() []TopicSpec {
 	}
 	return topics
 }
+
+// Tables returns the global tables that are looked up in, sorted by name.
+func (p *Plan) Tables() []*globaltable.Spec { return slices.Clone(p.tables) }
 
 // Stores returns the state of all operators, sorted by name.
 func (p *Plan) Stores() []StoreSpec { return slices.Clone(p.stores) }
@@ -159,6 +170,14 @@ func (p *place) source() SourceSpec {
 	return spec
 }
 
+// invalid is what a source does with records that cannot be decoded.
+func (p *place) invalid() ops.InvalidPolicy {
+	if p.node == nil {
+		return ops.FailInvalid
+	}
+	return p.node.opts.OnInvalid
+}
+
 // place is an operator in its place in a plan, or one end of a repartition topic, or a Hold.
 type place struct {
 	at    *ops.Traits
@@ -206,6 +225,8 @@ func (b *Builder) plan() *Plan {
 	p := &Plan{app: b.app, groups: map[string]*group{}}
 	p.subs = split(places)
 	b.groups(p, places)
+	p.tables = b.tables()
+	slices.SortFunc(p.tables, func(a, b *globaltable.Spec) int { return cmp.Compare(a.Name, b.Name) })
 	for _, s := range p.subs {
 		s.levels()
 		s.summarize(b.app)
@@ -326,6 +347,9 @@ func (s *Subtopology) summarize(app string) {
 				s.Name = p.at.Name
 			}
 			s.Sources = append(s.Sources, p.topic)
+			if topic, ok := p.invalid().DeadLetters(""); ok {
+				s.Sinks = append(s.Sinks, topic)
+			}
 		case p.role == roleSink:
 			s.Sinks = append(s.Sinks, p.topic)
 		case p.at.Store != "":
@@ -357,6 +381,20 @@ func topics(p *Plan, places []*place) []TopicSpec {
 			add(TopicSpec{Name: at.topic, Kind: RepartitionTopic, Partitions: g.fixed, Like: g.like(), Config: repartitionConfig})
 		} else {
 			add(TopicSpec{Name: at.topic, Kind: SourceTopic, Partitions: g.fixed})
+		}
+	}
+	for _, t := range p.tables {
+		for _, topic := range t.Topics {
+			add(TopicSpec{Name: topic, Kind: TableTopic})
+		}
+	}
+	for _, at := range places {
+		if topic, ok := at.invalid().DeadLetters(""); ok {
+			t := TopicSpec{Name: topic, Kind: DeadLetterTopic}
+			if topic == deadLetterTopic(p.app) {
+				t.Partitions = 1 // if it is to be created
+			}
+			add(t)
 		}
 	}
 	for _, at := range places {

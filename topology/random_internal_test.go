@@ -407,6 +407,10 @@ func (k *worldTask) Asker(name string, n int) *ops.Asker {
 	return a.(*ops.Asker)
 }
 
+func (k *worldTask) Lookups(string) (ops.Lookups, error) {
+	return nil, fmt.Errorf("there are no tables")
+}
+
 func (k *worldTask) Store(name string) (ops.Store, error) {
 	if k.stores[name] == nil {
 		return nil, fmt.Errorf("store %q is not in the sub-topology", name)

@@ -78,6 +78,12 @@ func (*dryEnv) Gate(int) *ops.Gate                         { return &ops.Gate{} 
 func (*dryEnv) Counter(*ops.Traits, string) *ops.Counter   { return &ops.Counter{} }
 func (*dryEnv) Asker(_ string, concurrency int) *ops.Asker { return ops.NewAsker(1) }
 
+func (*dryEnv) Lookups(string) (ops.Lookups, error) { return dryTable{}, nil }
+
+type dryTable struct{}
+
+func (dryTable) Get([]byte) ([]byte, bool) { return nil, false }
+
 type dryStore struct{}
 
 func (dryStore) Get([]byte) ([]byte, error) { return nil, nil }

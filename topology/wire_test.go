@@ -58,6 +58,16 @@ func (e *env) Counter(at *ops.Traits, name string) *ops.Counter {
 	return c
 }
 
+func (e *env) Lookups(table string) (ops.Lookups, error) {
+	if table == e.missing {
+		return nil, fmt.Errorf("no table %s", table)
+	}
+	return e, nil
+}
+
+// Get implements ops.Lookups.
+func (e *env) Get([]byte) ([]byte, bool) { return nil, false }
+
 func (e *env) Asker(_ string, n int) *ops.Asker { return ops.NewAsker(n) }
 
 type nowhere struct{}

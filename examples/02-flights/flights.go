@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/wickerwork/wicker/codec"
+	"github.com/wickerwork/wicker/globaltable"
 	"github.com/wickerwork/wicker/ops"
 )
 
@@ -39,10 +40,27 @@ type Plane struct {
 	Seats        int    `json:"seats,omitzero"`
 }
 
-// Refined is a flight that took place, with its plane.
+// Airport is a row of the table of airports.
+type Airport struct {
+	Name string  `json:"name"`
+	Lat  float64 `json:"lat"`
+	Lon  float64 `json:"lon"`
+	Zone string  `json:"tzone,omitzero"`
+}
+
+// Refined is a flight that took place, with its plane, and where it went to: nil for a destination that the table of airports
+// does not have.
 type Refined struct {
-	Flight Flight `json:"flight"`
-	Plane  Plane  `json:"plane"`
+	Flight Flight   `json:"flight"`
+	Plane  Plane    `json:"plane"`
+	To     *Airport `json:"to"`
+}
+
+func (r Refined) to(a Airport, known bool) Refined {
+	if known {
+		r.To = &a
+	}
+	return r
 }
 
 // Stats is what is known of a route so far.
@@ -83,6 +101,9 @@ var (
 	Tailless = ops.NewTopic("flights-without-tail", codec.String, codec.JSON[Flight]())
 	Done     = ops.NewTopic("refined-flights", codec.String, codec.JSON[Refined]())
 	Routes   = ops.NewTopic("route-stats", codec.String, codec.JSON[Stats]())
+
+	// Airports is held in full by every instance, by FAA code.
+	Airports = globaltable.New("airports", codec.String, codec.JSON[Airport]())
 
 	ByRoute = ops.NewState("routes", codec.String, codec.JSON[Stats]())
 )

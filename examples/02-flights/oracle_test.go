@@ -20,6 +20,7 @@ type expectation struct {
 	routes   map[string]routeTotal
 	tails    map[string]bool
 	dropped  int
+	unknown  int // refined flights to destinations that are not in airports.csv
 	all      int
 }
 
@@ -64,6 +65,19 @@ func expect(t *testing.T) expectation {
 		}
 		planes[row["tailnum"]] = p
 	}
+	airports := map[string]map[string]any{}
+	for _, row := range readCSV(t, "data/airports.csv") {
+		a := map[string]any{"name": row["name"]}
+		for _, column := range []string{"lat", "lon"} {
+			n, err := strconv.ParseFloat(row[column], 64)
+			require.NoError(t, err)
+			a[column] = n
+		}
+		if row["tzone"] != "NA" {
+			a["tzone"] = row["tzone"]
+		}
+		airports[row["faa"]] = a
+	}
 	e := expectation{routes: map[string]routeTotal{}, tails: map[string]bool{}}
 	for _, row := range readCSV(t, "data/flights.csv") {
 		e.all++
@@ -94,7 +108,10 @@ func expect(t *testing.T) expectation {
 		if plane == nil {
 			plane = map[string]any{"known": false}
 		}
-		e.refined = append(e.refined, tail+" "+jsonOf(t, map[string]any{"flight": flight, "plane": plane}))
+		e.refined = append(e.refined, tail+" "+jsonOf(t, map[string]any{"flight": flight, "plane": plane, "to": airports[row["dest"]]}))
+		if airports[row["dest"]] == nil {
+			e.unknown++
+		}
 		name := row["origin"] + "-" + row["dest"]
 		r := e.routes[name]
 		r.Flights++
@@ -111,8 +128,8 @@ func expect(t *testing.T) expectation {
 	}
 	slices.Sort(e.refined)
 	slices.Sort(e.tailless)
-	require.Equal(t, []int{12208, 12126, 24, 58, 2621, 186}, // what the data is known to hold
-		[]int{e.all, len(e.refined), len(e.tailless), e.dropped, len(e.tails), len(e.routes)})
+	require.Equal(t, []int{12208, 12126, 24, 58, 2621, 186, 335}, // what the data is known to hold
+		[]int{e.all, len(e.refined), len(e.tailless), e.dropped, len(e.tails), len(e.routes), e.unknown})
 	return e
 }
 

@@ -40,6 +40,13 @@ func TestPipelineEqualsPlainProgram(t *testing.T) {
 	plan, err := newPlan(registry.lookup)
 	require.NoError(t, err)
 	kit := testkit.New(t, plan)
+	rows, err := readAirports()
+	require.NoError(t, err)
+	table := kit.Table(Airports)
+	kit.Stop()
+	for code, airport := range rows {
+		table.Put(code, airport)
+	}
 	in := kit.In(Flights)
 	flights, err := readFlights()
 	require.NoError(t, err)
@@ -59,6 +66,7 @@ func TestPipelineEqualsPlainProgram(t *testing.T) {
 	}
 	require.Equal(t, asked, registry.calls)
 	require.Equal(t, len(want.routes), kit.State(ByRoute).Len())
+	require.EqualValues(t, len(rows), kit.Stats().Tables["airports"].Rows)
 }
 
 // messages reads a topic of the kit as bytes.

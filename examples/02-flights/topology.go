@@ -20,7 +20,8 @@ func newPlan(lookup func(ctx context.Context, tail string) (Plane, error)) (*top
 	refined := tracked.
 		Filter(func(_ string, f Flight) bool { return f.DepTime != nil }, ops.Name("took place")).
 		Rekey("by-tail", func(_ string, f Flight) string { return *f.TailNum }).
-		Memo(ops.Memo("planes", codec.JSON[Plane](), lookup), func(f Flight, p Plane) Refined { return Refined{f, p} })
+		Memo(ops.Memo("planes", codec.JSON[Plane](), lookup), func(f Flight, p Plane) Refined { return Refined{Flight: f, Plane: p} }).
+		LeftLookup(Airports, func(_ string, r Refined) string { return r.Flight.Dest }, Refined.to)
 
 	refined.To(ops.Sink(Done))
 

@@ -63,13 +63,13 @@ func (w *watcher) watch(ctx context.Context, ran <-chan error, untilDone bool) e
 
 // progress is the numbers of the run in one line.
 func progress(s exec.Stats) string {
-	var asked, saved, dropped int64
+	var asked, saved, dropped, missed int64
 	for _, c := range s.Counters {
-		asked, saved, dropped = asked+c[ops.CountAsked], saved+c[ops.CountSaved], dropped+c[ops.CountDropped]
+		asked, saved, dropped, missed = asked+c[ops.CountAsked], saved+c[ops.CountSaved], dropped+c[ops.CountDropped], missed+c[ops.CountMissed]
 	}
 	out := s.Out[Done.Name] + s.Out[Tailless.Name] + s.Out[Routes.Name]
-	return fmt.Sprintf("in %6s  out %6s  cancelled %3s   registry: asked %5s, saved %6s   state about %5s entries",
-		thousands(s.In[Flights.Name]), thousands(out), thousands(dropped), thousands(asked), thousands(saved), thousands(s.Entries))
+	return fmt.Sprintf("in %6s  out %6s  cancelled %3s  to unknown airports %3s   registry: asked %5s, saved %6s   state about %5s entries",
+		thousands(s.In[Flights.Name]), thousands(out), thousands(dropped), thousands(missed), thousands(asked), thousands(saved), thousands(s.Entries))
 }
 
 func total(records map[string]int64) (n int64) {

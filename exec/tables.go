@@ -1,0 +1,224 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+
+	"github.com/wickerwork/wicker/exec/commitlog"
+	"github.com/wickerwork/wicker/globaltable"
+)
+
+// table is a global table of the process: read in full before the group is joined, and followed from there (G1). Its
+// goroutine owns the loader, tasks take snapshots.
+type table struct {
+	app    *App
+	spec   *globaltable.Spec
+	loader *globaltable.Loader
+	// ready is closed when all has been read that was there at the start.
+	ready chan struct{}
+	// stats and positions are what others may know of it, guarded by App.mu: positions are nil unless it is read.
+	stats     globaltable.Stats
+	positions map[commitlog.TopicPartition]int64
+}
+
+func newTable(a *App, spec *globaltable.Spec) *table {
+	return &table{app: a, spec: spec, loader: globaltable.NewLoader(spec), ready: make(chan struct{})}
+}
+
+// lookups is a table as a task sees it, the same for a batch (G5). It implements ops.Lookups.
+type lookups struct {
+	table *table
+	now   globaltable.Snapshot
+}
+
+func (l *lookups) refresh() { l.now = l.table.loader.Entries().Snapshot() }
+
+// Get implements ops.Lookups.
+func (l *lookups) Get(key []byte) ([]byte, bool) { return l.now.Get(key) }
+
+// Table returns the process's view of one of the plan's global tables, which may be used beside the topology, from any goroutine,
+// also after Run. An error says that the plan does not look up in t.
+func (a *App) Table[K, V any](t globaltable.Table[K, V]) (*globaltable.View[K, V], error) {
+	spec, err := t.Spec()
+	if err != nil {
+		return nil, err
+	}
+	for _, own := range a.tables {
+		if own.spec.Same(spec) {
+			return globaltable.NewView(t, own.loader.Entries(), own.ready), nil
+		}
+	}
+	return nil, fmt.Errorf("wicker: %s: the plan does not look up in table %s, or in another value of that name", a.plan.Name(), t.Name())
+}
+
+// openTables reads all tables and has them followed. The context returned ends with ctx, and when a table cannot be followed any
+// more; stop waits for their ends and returns why.
+func (a *App) openTables(ctx context.Context) (running context.Context, stop func() error, err error) {
+	if len(a.tables) == 0 {
+		return ctx, func() error { return nil }, nil
+	}
+	running, cancel := context.WithCancelCause(ctx)
+	var once sync.Once
+	var failed error
+	fail := func(err error) {
+		if err != nil && running.Err() == nil {
+			once.Do(func() { failed = err })
+			cancel(err)
+		}
+	}
+	var booting, following sync.WaitGroup
+	for _, t := range a.tables {
+		booting.Add(1)
+		following.Go(func() {
+			booted := sync.OnceFunc(booting.Done)
+			defer booted()
+			fail(t.run(running, booted))
+		})
+	}
+	booting.Wait()
+	stop = func() error {
+		cancel(nil)
+		following.Wait()
+		return failed
+	}
+	if running.Err() != nil {
+		if err := stop(); err != nil {
+			return ctx, nil, err
+		}
+		return ctx, nil, context.Cause(ctx)
+	}
+	return running, stop, nil
+}
+
+// run reads the table, calls booted, and follows it until ctx ends.
+func (t *table) run(ctx context.Context, booted func()) error {
+	a := t.app
+	var tps []commitlog.TopicPartition
+	for _, topic := range t.spec.Topics {
+		for p := range a.partitions[topic] {
+			tps = append(tps, commitlog.TopicPartition{Topic: topic, Partition: int32(p)})
+		}
+	}
+	left, err := a.log.EndOffsets(ctx, tps, commitlog.ReadCommitted)
+	if err != nil {
+		return fmt.Errorf("table %s: %w", t.spec.Name, err)
+	}
+	starts, err := a.log.StartOffsets(ctx, tps)
+	if err != nil {
+		return fmt.Errorf("table %s: %w", t.spec.Name, err)
+	}
+	for tp, end := range left {
+		if end <= starts[tp] {
+			delete(left, tp)
+		}
+	}
+	reader, err := a.log.OpenReader(ctx, commitlog.ReaderConfig{From: starts, IDs: a.topicIDs})
+	if err != nil {
+		return fmt.Errorf("table %s: %w", t.spec.Name, err)
+	}
+	defer reader.Close()
+	defer t.forget()
+	t.publish(starts)
+	clock := a.cfg.Clock
+	log := a.cfg.Logger.With("table", t.spec.Name)
+	began := clock.Now()
+	reported := began
+	booting := true
+	boot := func() error {
+		if err := t.loader.Boot(); err != nil {
+			return err
+		}
+		t.publish(nil)
+		log.Info("table is read", "rows", t.stats.Rows, "bytes", t.stats.Bytes, "records", t.stats.Read, "took", clock.Now().Sub(began).String())
+		booting = false
+		close(t.ready)
+		booted()
+		return nil
+	}
+	if len(left) == 0 {
+		if err := boot(); err != nil {
+			return err
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case c, ok := <-reader.Chunks():
+			if !ok {
+				if ctx.Err() != nil {
+					return nil
+				}
+				return t.ended(ctx, readerEnded(reader))
+			}
+			if err := t.take(&c); err != nil {
+				return err
+			}
+			if !booting {
+				t.loader.Publish()
+			}
+			t.publish(map[commitlog.TopicPartition]int64{c.TopicPartition: c.Next})
+			if !booting {
+				continue
+			}
+			if end, ok := left[c.TopicPartition]; ok && c.Next >= end {
+				delete(left, c.TopicPartition)
+			}
+			if now := clock.Now(); now.Sub(reported) >= reportInterval {
+				reported = now
+				log.Info("reading table", "records", t.stats.Read, "partitions left", len(left))
+			}
+			if len(left) == 0 {
+				if err := boot(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// take applies a chunk's records.
+func (t *table) take(c *commitlog.Chunk) error {
+	var cur commitlog.Cursor
+	var rec commitlog.Record
+	cur.Reset(c)
+	for cur.Next(&rec) {
+		err := t.loader.Apply(&globaltable.Record{Topic: c.Topic, Partition: c.Partition, Offset: rec.Offset, Key: rec.Key, Value: rec.Value})
+		if err != nil {
+			return err
+		}
+	}
+	if err := cur.Err(); err != nil {
+		return fmt.Errorf("table %s: %s: %w", t.spec.Name, c.TopicPartition, err)
+	}
+	return nil
+}
+
+// ended says why the table's topics cannot be followed any more.
+func (t *table) ended(ctx context.Context, err error) error {
+	if changed := t.app.checkTopics(ctx); changed != nil {
+		return changed
+	}
+	return fmt.Errorf("table %s: %w", t.spec.Name, err)
+}
+
+// publish lets others know what was read, up to which positions.
+func (t *table) publish(positions map[commitlog.TopicPartition]int64) {
+	stats := t.loader.Stats()
+	t.app.mu.Lock()
+	defer t.app.mu.Unlock()
+	t.stats = stats
+	if t.positions == nil {
+		t.positions = map[commitlog.TopicPartition]int64{}
+	}
+	maps.Copy(t.positions, positions)
+}
+
+// forget ends what others may know of positions.
+func (t *table) forget() {
+	t.app.mu.Lock()
+	defer t.app.mu.Unlock()
+	t.positions = nil
+}
