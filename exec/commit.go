@@ -169,7 +169,7 @@ func (t *task) flushState(now time.Time, must bool) error {
 	if t.inflight != nil || t.state.pendingBytes == 0 {
 		return nil
 	}
-	if !must && now.Sub(t.flushedAt) < t.app.cfg.FlushInterval && t.state.pendingBytes < t.state.limit/4 {
+	if !must && now.Sub(t.flushedAt) < t.app.cfg.FlushInterval && t.state.pendingBytes < t.state.limit/flushShare {
 		return nil
 	}
 	t.flushedAt = now

@@ -174,12 +174,15 @@ func (g *group) apply(j joined) error {
 		if errors.Is(j.err, commitlog.ErrInstanceFenced) {
 			return g.replace(j.err)
 		}
-		if commitlog.ClassOf(j.err) != commitlog.Retriable || g.setbacks >= maxSetbacks {
+		if commitlog.ClassOf(j.err) != commitlog.Retriable {
 			return j.err
 		}
-		g.setbacks++
+		pause, ok := setback(&g.setbacks)
+		if !ok {
+			return j.err
+		}
 		g.log.Warn("join again", "cause", j.err.Error(), "setbacks", g.setbacks)
-		g.want(backOff(g.setbacks))
+		g.want(pause)
 		return nil
 	}
 	g.setbacks = 0

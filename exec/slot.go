@@ -171,10 +171,10 @@ func (g *group) take(e event) error {
 	if fatal(t.err) {
 		return t.err
 	}
-	if s.setbacks++; s.setbacks > maxSetbacks {
+	pause, ok := setback(&s.setbacks)
+	if !ok {
 		return t.err
 	}
-	pause := backOff(s.setbacks)
 	g.log.Warn("task starts again", "task", t.id, "cause", t.err.Error(), "setbacks", s.setbacks)
 	s.startAt = time.Now().Add(pause)
 	switch {
@@ -206,10 +206,4 @@ func (s *slot) stuck() error {
 }
 
 // fatal says whether an error of a task ends the run.
-func fatal(err error) bool {
-	if _, ok := errors.AsType[*RecordError](err); ok {
-		e, ok := errors.AsType[*commitlog.Error](err)
-		return !ok || e.Class == commitlog.Fatal
-	}
-	return commitlog.ClassOf(err) == commitlog.Fatal
-}
+func fatal(err error) bool { return commitlog.ClassOf(err) == commitlog.Fatal }

@@ -83,6 +83,14 @@ type entry struct {
 	used      bool // since the hand last passed
 }
 
+// Parts of a task's share of StateMemory: what the open transaction may change before it closes by itself, what may wait for the
+// engine, and how much there is to be above the limit before the eviction hand goes around again.
+const (
+	openShare  = 2
+	flushShare = 4
+	sweepShare = 8
+)
+
 // inlineKey is the size up to which a key lies within its entry, beside what is read with it.
 const inlineKey = 24
 
@@ -214,7 +222,7 @@ func (s *state) evict(keep *entry) {
 	}
 	s.sweepAt = 0
 	if s.used > s.limit {
-		s.sweepAt = s.used + s.limit/8
+		s.sweepAt = s.used + s.limit/sweepShare
 	}
 }
 
@@ -327,7 +335,7 @@ func (s *state) anyInflight() bool {
 }
 
 // crowded says whether the open transaction has changed so much that it has to close.
-func (s *state) crowded() bool { return s.openBytes > s.limit/2 }
+func (s *state) crowded() bool { return s.openBytes > s.limit/openShare }
 
 // writeLabel adds the engine's label to a batch.
 func (s *state) writeLabel(b *kvstore.Batch) {

@@ -60,6 +60,12 @@ const (
 	endTries = 4
 )
 
+// setback counts one more in a row and returns how long to wait until the next try; ok is false if it was one too many.
+func setback(inARow *int) (pause time.Duration, ok bool) {
+	*inARow++
+	return backOff(*inARow), *inARow <= maxSetbacks
+}
+
 // backOff is how long to wait after so many setbacks in a row.
 func backOff(setbacks int) time.Duration {
 	return min(5*time.Second, 50*time.Millisecond<<min(setbacks, 10))

@@ -133,7 +133,7 @@ type ProducerConfig struct {
 	// Compression of record batches: "none" (or empty), "gzip", "snappy", "lz4" or "zstd".
 	Compression string
 	// MaxUnacked bounds the bytes handed over and not yet acknowledged; Produce waits beyond
-	// it. 0 means 8 MiB.
+	// it. 0 means DefaultMaxUnacked, 8 MiB.
 	MaxUnacked int
 }
 
@@ -176,11 +176,11 @@ type ReaderConfig struct {
 	IDs map[string]TopicID
 	// Isolation is ReadCommitted by default.
 	Isolation Isolation
-	// FetchBytes bounds one fetch of one partition. 0 means 1 MiB. A single larger batch is delivered all the same.
+	// FetchBytes bounds one fetch of one partition. 0 means DefaultFetchBytes, 1 MiB. A single larger batch is delivered all the same.
 	FetchBytes int
-	// Ahead bounds the bytes read ahead of the consumer, over all partitions. 0 means 8 MiB.
+	// Ahead bounds the bytes read ahead of the consumer, over all partitions. 0 means DefaultAhead, 8 MiB.
 	Ahead int
-	// MaxWait bounds how long the broker holds a fetch that finds nothing. 0 means 500 ms.
+	// MaxWait bounds how long the broker holds a fetch that finds nothing. 0 means DefaultMaxWait, 500 ms.
 	MaxWait time.Duration
 }
 

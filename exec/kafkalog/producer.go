@@ -12,8 +12,6 @@ import (
 )
 
 const (
-	defaultMaxUnacked = 8 << 20
-
 	// maxInFlight is how many batches of one partition a broker remembers to tell duplicates
 	// from (KIP-98), and so how many may be unanswered.
 	maxInFlight = 5
@@ -101,7 +99,7 @@ type outBatch struct {
 func (l *Log) OpenProducer(ctx context.Context, cfg commitlog.ProducerConfig) (commitlog.Producer, error) {
 	const op = "open producer"
 	if cfg.MaxUnacked <= 0 {
-		cfg.MaxUnacked = defaultMaxUnacked
+		cfg.MaxUnacked = commitlog.DefaultMaxUnacked
 	}
 	if cfg.TransactionTimeout <= 0 {
 		cfg.TransactionTimeout = commitlog.DefaultTransactionTimeout

@@ -15,11 +15,6 @@ import (
 	"github.com/wickerwork/wicker/exec/commitlog"
 )
 
-const (
-	defaultFetchBytes = 1 << 20
-	defaultAhead      = 8 << 20
-)
-
 // reader reads partitions. A fetcher per broker asks for what that broker leads, one request
 // at a time; as soon as an answer is there, the next request goes out from the positions after it.
 // The deliverer takes what was fetched in order, checks and decompresses it, and hands it to the
@@ -74,9 +69,9 @@ func (l *Log) OpenReader(ctx context.Context, cfg commitlog.ReaderConfig) (commi
 	if err := commitlog.CheckTimeout("MaxWait", cfg.MaxWait); err != nil {
 		return nil, wrap(op, fmt.Errorf("config: %w", err))
 	}
-	cfg.FetchBytes = cmp.Or(max(cfg.FetchBytes, 0), defaultFetchBytes)
-	cfg.Ahead = cmp.Or(max(cfg.Ahead, 0), defaultAhead)
-	cfg.MaxWait = cmp.Or(max(cfg.MaxWait, 0), defaultMaxWait)
+	cfg.FetchBytes = cmp.Or(max(cfg.FetchBytes, 0), commitlog.DefaultFetchBytes)
+	cfg.Ahead = cmp.Or(max(cfg.Ahead, 0), commitlog.DefaultAhead)
+	cfg.MaxWait = cmp.Or(max(cfg.MaxWait, 0), commitlog.DefaultMaxWait)
 	r := &reader{log: l, cfg: cfg, conns: l.cluster.newPool(), chunks: make(chan commitlog.Chunk, 1),
 		filled: make(chan struct{}, 1), fetchers: map[int32]*fetcher{}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())

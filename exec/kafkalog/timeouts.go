@@ -42,8 +42,6 @@ const (
 	firstShortBackoff = time.Millisecond
 	maxShortBackoff   = 50 * time.Millisecond
 
-	// How long the broker holds a fetch that finds nothing, if a reader's config does not say.
-	defaultMaxWait = 500 * time.Millisecond
 	// Keep-alive of connections that the default dialer makes.
 	keepAlive = 30 * time.Second
 	// A connection is made anew after this many hundredths of its SASL session.

@@ -9,11 +9,6 @@ import (
 	"github.com/wickerwork/wicker/exec/commitlog"
 )
 
-const (
-	defaultFetchBytes = 1 << 20
-	defaultAhead      = 8 << 20
-)
-
 // reader delivers chunks from a goroutine. It reads ahead one chunk, of at most
 // min(FetchBytes, Ahead) bytes: the records are in memory anyway.
 type reader struct {
@@ -50,11 +45,11 @@ func (l *Log) OpenReader(ctx context.Context, cfg commitlog.ReaderConfig) (commi
 		closed: make(chan struct{}), done: make(chan struct{})}
 	r.chunk = cfg.FetchBytes
 	if r.chunk <= 0 {
-		r.chunk = defaultFetchBytes
+		r.chunk = commitlog.DefaultFetchBytes
 	}
 	ahead := cfg.Ahead
 	if ahead <= 0 {
-		ahead = defaultAhead
+		ahead = commitlog.DefaultAhead
 	}
 	r.chunk = min(r.chunk, ahead)
 	r.cfg.From = nil
