@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -51,23 +50,6 @@ func nowIs(id commitlog.TopicID) string {
 		return "there is no topic of that name"
 	}
 	return fmt.Sprintf("the topic of that name is another one (%s)", id)
-}
-
-// groupNotes reads the notes of all the offsets that the group has of the plan's tasks, open transactions excepted.
-func (a *App) groupNotes(ctx context.Context) (map[commitlog.TopicPartition]note, error) {
-	var tps []commitlog.TopicPartition
-	for _, t := range a.tasks {
-		tps = append(tps, t.inputs...)
-	}
-	texts, err := a.log.CommittedNotes(ctx, a.plan.Name(), tps)
-	if err != nil {
-		return nil, err
-	}
-	notes := make(map[commitlog.TopicPartition]note, len(texts))
-	for tp, text := range texts {
-		notes[tp] = newNote(text)
-	}
-	return notes, nil
 }
 
 // checkNotes compares what the offsets of the group's tasks say of the plan's internal topics (see notes.go) with those that were

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -104,8 +103,7 @@ func (t *task) remember() error {
 	if len(t.missed) == 0 {
 		return nil
 	}
-	// A task that is another's by now finds what that one has committed.
-	if _, err := t.identity.Current(t.ctx, commitlog.AnyGeneration); err != nil {
+	if err := t.owned(); err != nil {
 		return err
 	}
 	e := t.app.forgotten(t.sub)
@@ -140,21 +138,16 @@ func (a *App) forgotten(sub *topology.Subtopology) *ForgottenError {
 func (a *App) repartitions(sub *topology.Subtopology) []string {
 	var topics []string
 	for _, topic := range sub.Sinks {
-		if a.kindOf(topic) == topology.RepartitionTopic {
+		if a.isRepartition(topic) {
 			topics = append(topics, topic)
 		}
 	}
 	return topics
 }
 
-// kindOf says what a topic of the plan is to it.
-func (a *App) kindOf(topic string) topology.TopicKind {
-	for _, spec := range a.plan.Topics() {
-		if spec.Name == topic {
-			return spec.Kind
-		}
-	}
-	return topology.SourceTopic
+func (a *App) isRepartition(topic string) bool {
+	spec, _ := a.plan.Topic(topic)
+	return spec.Kind == topology.RepartitionTopic
 }
 
 // checkForgotten returns a *ForgottenError, or several, for sub-topologies that have written to those of the plan's internal
@@ -222,7 +215,7 @@ func (a *App) missedInputs(ctx context.Context, sub *topology.Subtopology, found
 	var tps []commitlog.TopicPartition
 	for _, t := range a.tasks {
 		for _, tp := range t.inputs {
-			if _, ok := found[tp.Topic]; t.sub == sub && (ok || a.kindOf(tp.Topic) != topology.RepartitionTopic) { // else it is yet to be created
+			if _, ok := found[tp.Topic]; t.sub == sub && (ok || !a.isRepartition(tp.Topic)) { // else it is yet to be created
 				tps = append(tps, tp)
 			}
 		}
@@ -309,7 +302,7 @@ func (a *App) reads(topic string) *topology.Subtopology {
 // anything, they have.
 func (a *App) fed(sub *topology.Subtopology, notes map[commitlog.TopicPartition]note) bool {
 	for _, source := range sub.Sources {
-		if a.kindOf(source) != topology.RepartitionTopic {
+		if !a.isRepartition(source) {
 			return false
 		}
 		for _, other := range a.plan.Subtopologies() {
@@ -358,24 +351,22 @@ func (a *App) written(ctx context.Context, tps []commitlog.TopicPartition) (firs
 
 // scan reads the partitions up to the first committed record, or to their last stable offsets.
 func (a *App) scan(ctx context.Context, tps []commitlog.TopicPartition) (first commitlog.TopicPartition, ok bool, err error) {
-	ends, err := a.log.EndOffsets(ctx, tps, commitlog.ReadCommitted)
+	left, err := a.extents(ctx, tps, commitlog.ReadCommitted)
 	if err != nil {
 		return first, false, err
 	}
-	starts, err := a.log.StartOffsets(ctx, tps)
-	if err != nil {
-		return first, false, err
-	}
-	left := map[commitlog.TopicPartition]int64{}
-	for _, tp := range tps {
-		if starts[tp] < ends[tp] {
-			left[tp] = starts[tp]
+	from := map[commitlog.TopicPartition]int64{}
+	for tp, x := range left {
+		if x.start < x.end {
+			from[tp] = x.start
+		} else {
+			delete(left, tp)
 		}
 	}
 	if len(left) == 0 {
 		return first, false, nil
 	}
-	reader, err := a.log.OpenReader(ctx, commitlog.ReaderConfig{From: maps.Clone(left), IDs: a.topicIDs})
+	reader, err := a.log.OpenReader(ctx, commitlog.ReaderConfig{From: from, IDs: a.topicIDs})
 	if err != nil {
 		return first, false, err
 	}
@@ -397,7 +388,7 @@ func (a *App) scan(ctx context.Context, tps []commitlog.TopicPartition) (first c
 			if err := cur.Err(); err != nil {
 				return first, false, fmt.Errorf("%s: %w", c.TopicPartition, err)
 			}
-			if c.Next >= ends[c.TopicPartition] {
+			if c.Next >= left[c.TopicPartition].end {
 				delete(left, c.TopicPartition)
 			}
 		}

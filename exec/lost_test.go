@@ -17,8 +17,8 @@ import (
 	"github.com/wickerwork/wicker/topology"
 )
 
-// usurp has the group go on without its only member, and lets that one find out.
-func (b *bench) usurp() {
+// expel has the group go on without its only member, which does not find out until back is called.
+func (b *bench) expel() (back func()) {
 	b.t.Helper()
 	members := b.log.Group("app").Members
 	require.Len(b.t, members, 1)
@@ -27,7 +27,7 @@ func (b *bench) usurp() {
 		time.Sleep(time.Second)
 		b.log.Tick()
 	}
-	require.NoError(b.t, b.log.PauseMember("app", members[0].ID, false))
+	return func() { require.NoError(b.t, b.log.PauseMember("app", members[0].ID, false)) }
 }
 
 // What fails because the membership is lost is not what ends the run, whatever it says: calls to the outside have errors of their
@@ -49,7 +49,7 @@ func TestE3AFunctionThatTheLossOfTheMembershipCutsShort(t *testing.T) {
 		b.put(0, "k", "1")
 		s := b.run(plan, memlog.Faults{})
 		<-waits
-		b.usurp()
+		b.expel()()
 		s.idle().drain()
 		require.Equal(t, 2, asked)
 		require.Equal(t, []string{"k=1a"}, b.texts("out", 0))
@@ -64,14 +64,9 @@ func TestE7WhatTheNextOwnerHasWrittenIsNotForgotten(t *testing.T) {
 		var located atomic.Bool
 		first := b.run(b.joining(), memlog.Faults{Admin: func(_ context.Context, method string) error {
 			if method == "EndOffsets" && len(b.log.Group("app").Members) == 1 && !located.Swap(true) { // the task has asked for its offsets
-				members := b.log.Group("app").Members
-				require.NoError(t, b.log.PauseMember("app", members[0].ID, true))
-				for len(b.log.Group("app").Members) > 0 {
-					time.Sleep(time.Second)
-					b.log.Tick()
-				}
+				back := b.expel()
 				b.run(b.joining(), memlog.Faults{}).idle().drain()
-				require.NoError(t, b.log.PauseMember("app", members[0].ID, false))
+				back()
 			}
 			return nil
 		}})

@@ -78,11 +78,21 @@ func (b *bench) joining() *topology.Plan {
 // put appends key, value pairs to a partition of in.
 func (b *bench) put(partition int32, pairs ...string) {
 	b.t.Helper()
+	b.putTo("in", partition, pairs...)
+}
+
+// putTo appends key, value pairs to a partition of a topic; the value "null" is none, as in texts.
+func (b *bench) putTo(topic string, partition int32, pairs ...string) {
+	b.t.Helper()
 	var recs []commitlog.Record
 	for i := 0; i < len(pairs); i += 2 {
-		recs = append(recs, commitlog.Record{Timestamp: 1, Key: []byte(pairs[i]), Value: []byte(pairs[i+1])})
+		r := commitlog.Record{Timestamp: 1, Key: []byte(pairs[i])}
+		if pairs[i+1] != "null" {
+			r.Value = []byte(pairs[i+1])
+		}
+		recs = append(recs, r)
 	}
-	_, err := b.log.Append(b.t.Context(), "in", partition, recs)
+	_, err := b.log.Append(b.t.Context(), topic, partition, recs)
 	require.NoError(b.t, err)
 }
 

@@ -171,6 +171,23 @@ func (t *task) commitAs(offsets map[commitlog.TopicPartition]int64) commitlog.Id
 	return noted{t.identity, t.note}
 }
 
+// groupNotes reads the notes of all the offsets that the group has of the plan's tasks, open transactions excepted.
+func (a *App) groupNotes(ctx context.Context) (map[commitlog.TopicPartition]note, error) {
+	var tps []commitlog.TopicPartition
+	for _, t := range a.tasks {
+		tps = append(tps, t.inputs...)
+	}
+	texts, err := a.log.CommittedNotes(ctx, a.plan.Name(), tps)
+	if err != nil {
+		return nil, err
+	}
+	notes := make(map[commitlog.TopicPartition]note, len(texts))
+	for tp, text := range texts {
+		notes[tp] = newNote(text)
+	}
+	return notes, nil
+}
+
 // readNotes reads the notes of the task's offsets, which were stable when they were read: t.was is what all of them say. It
 // returns them.
 func (t *task) readNotes(tps []commitlog.TopicPartition) (map[commitlog.TopicPartition]string, error) {

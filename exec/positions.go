@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/ops"
@@ -81,13 +82,13 @@ func (x extent) holds(position int64) bool {
 	return !x.another && x.start <= position && position <= x.end
 }
 
-// extents asks for what the log holds of the partitions.
-func (a *App) extents(ctx context.Context, tps []commitlog.TopicPartition) (map[commitlog.TopicPartition]extent, error) {
+// extents asks for what the log holds of the partitions, up to the end that a reader sees.
+func (a *App) extents(ctx context.Context, tps []commitlog.TopicPartition, iso commitlog.Isolation) (map[commitlog.TopicPartition]extent, error) {
 	starts, err := a.log.StartOffsets(ctx, tps)
 	if err != nil {
 		return nil, err
 	}
-	ends, err := a.log.EndOffsets(ctx, tps, commitlog.ReadUncommitted)
+	ends, err := a.log.EndOffsets(ctx, tps, iso)
 	if err != nil {
 		return nil, err
 	}
@@ -111,12 +112,8 @@ func (a *App) confirm(ctx context.Context, ends map[commitlog.TopicPartition]int
 		if len(doubtful) == 0 {
 			return nil
 		}
-		timer := a.cfg.Clock.NewTimer(endRetry)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
+		if err := a.pause(ctx, endRetry); err != nil {
+			return err
 		}
 		again, err := a.log.EndOffsets(ctx, doubtful, commitlog.ReadUncommitted)
 		if err != nil {
@@ -125,6 +122,18 @@ func (a *App) confirm(ctx context.Context, ends map[commitlog.TopicPartition]int
 		maps.Copy(ends, again)
 	}
 	return nil
+}
+
+// pause waits for as long as said, or until ctx ends, whose cause it then returns.
+func (a *App) pause(ctx context.Context, d time.Duration) error {
+	timer := a.cfg.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // goOn returns where reading goes on that would go on at position, and how many offsets are passed over
@@ -177,8 +186,9 @@ func (t *task) locate() error {
 		}
 		s := newSource(tp, specs[tp.Topic], at)
 		s.known, s.note = ok, notes[tp]
-		s.processed = newNote(s.note).hasProcessed(tp.Topic, t.app.topicIDs[tp.Topic])
-		if was := newNote(s.note).inputs[fingerprint(tp.Topic)]; was.Differs(t.app.topicIDs[tp.Topic]) {
+		n, is := newNote(s.note), t.app.topicIDs[tp.Topic]
+		s.processed = n.hasProcessed(tp.Topic, is)
+		if was := n.inputs[fingerprint(tp.Topic)]; was.Differs(is) {
 			s.was = was
 		}
 		if err := t.skipLost(s, log[tp]); err != nil {
@@ -192,7 +202,7 @@ func (t *task) locate() error {
 // reach returns what the log holds of the partitions. A new leader may not know yet how far its log is agreed
 // on, so one that ends before a committed offset is asked again.
 func (t *task) reach(tps []commitlog.TopicPartition, committed map[commitlog.TopicPartition]int64) (map[commitlog.TopicPartition]extent, error) {
-	log, err := t.app.extents(t.starting, tps)
+	log, err := t.app.extents(t.starting, tps, commitlog.ReadUncommitted)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +224,7 @@ func (t *task) skipLost(s *source, log extent) error {
 	if log.another = !s.was.IsZero(); log.holds(s.arrived) {
 		return nil
 	}
-	if _, err := t.identity.Current(t.ctx, commitlog.AnyGeneration); err != nil {
+	if err := t.owned(); err != nil {
 		return err
 	}
 	next, lost, ok := goOn(s.arrived, log, s.spec.OnLost)
@@ -232,6 +242,12 @@ func (t *task) skipLost(s *source, log extent) error {
 	s.was = commitlog.TopicID{}
 	s.jump(next)
 	return nil
+}
+
+// owned returns an error, of class Fenced, if the task is another process's by now: what it finds then may be that one's doing.
+func (t *task) owned() error {
+	_, err := t.identity.Current(t.ctx, commitlog.AnyGeneration)
+	return err
 }
 
 // read opens the reader of the task's input.
@@ -269,7 +285,7 @@ func (t *task) readOn() error {
 	for _, s := range t.in.sources {
 		tps = append(tps, s.tp)
 	}
-	log, err := t.app.extents(t.ctx, tps)
+	log, err := t.app.extents(t.ctx, tps, commitlog.ReadUncommitted)
 	if err != nil {
 		return err
 	}

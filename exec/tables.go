@@ -74,7 +74,7 @@ func (a *App) openTables(ctx context.Context) (running context.Context, stop fun
 		following.Go(func() {
 			booted := sync.OnceFunc(booting.Done)
 			defer booted()
-			fail(t.run(running, booted))
+			fail(t.read(running, booted))
 		})
 	}
 	booting.Wait()
@@ -92,8 +92,8 @@ func (a *App) openTables(ctx context.Context) (running context.Context, stop fun
 	return running, stop, nil
 }
 
-// run reads the table, calls booted, and follows it until ctx ends.
-func (t *table) run(ctx context.Context, booted func()) error {
+// read reads the table, calls booted, and follows it until ctx ends.
+func (t *table) read(ctx context.Context, booted func()) error {
 	a := t.app
 	var tps []commitlog.TopicPartition
 	for _, topic := range t.spec.Topics {
@@ -101,16 +101,13 @@ func (t *table) run(ctx context.Context, booted func()) error {
 			tps = append(tps, commitlog.TopicPartition{Topic: topic, Partition: int32(p)})
 		}
 	}
-	left, err := a.log.EndOffsets(ctx, tps, commitlog.ReadCommitted)
+	left, err := a.extents(ctx, tps, commitlog.ReadCommitted)
 	if err != nil {
 		return fmt.Errorf("table %s: %w", t.spec.Name, err)
 	}
-	starts, err := a.log.StartOffsets(ctx, tps)
-	if err != nil {
-		return fmt.Errorf("table %s: %w", t.spec.Name, err)
-	}
-	for tp, end := range left {
-		if end <= starts[tp] {
+	starts := map[commitlog.TopicPartition]int64{}
+	for tp, x := range left {
+		if starts[tp] = x.start; x.end <= x.start {
 			delete(left, tp)
 		}
 	}
@@ -119,8 +116,8 @@ func (t *table) run(ctx context.Context, booted func()) error {
 		return fmt.Errorf("table %s: %w", t.spec.Name, err)
 	}
 	defer reader.Close()
-	defer t.forget()
-	t.publish(starts)
+	t.reach(maps.Clone(starts))
+	defer t.reach(nil)
 	clock := a.cfg.Clock
 	log := a.cfg.Logger.With("table", t.spec.Name)
 	began := clock.Now()
@@ -159,11 +156,11 @@ func (t *table) run(ctx context.Context, booted func()) error {
 			if !booting {
 				t.loader.Publish()
 			}
-			t.publish(map[commitlog.TopicPartition]int64{c.TopicPartition: c.Next})
+			t.publish(&c)
 			if !booting {
 				continue
 			}
-			if end, ok := left[c.TopicPartition]; ok && c.Next >= end {
+			if x, ok := left[c.TopicPartition]; ok && c.Next >= x.end {
 				delete(left, c.TopicPartition)
 			}
 			if now := clock.Now(); now.Sub(reported) >= reportInterval {
@@ -204,21 +201,19 @@ func (t *table) ended(ctx context.Context, err error) error {
 	return fmt.Errorf("table %s: %w", t.spec.Name, err)
 }
 
-// publish lets others know what was read, up to which positions.
-func (t *table) publish(positions map[commitlog.TopicPartition]int64) {
+// publish lets others know what was read, and how far, with the chunk that was.
+func (t *table) publish(c *commitlog.Chunk) {
 	stats := t.loader.Stats()
 	t.app.mu.Lock()
 	defer t.app.mu.Unlock()
-	t.stats = stats
-	if t.positions == nil {
-		t.positions = map[commitlog.TopicPartition]int64{}
+	if t.stats = stats; c != nil {
+		t.positions[c.TopicPartition] = c.Next
 	}
-	maps.Copy(t.positions, positions)
 }
 
-// forget ends what others may know of positions.
-func (t *table) forget() {
+// reach sets how far it is read, nil when that ends.
+func (t *table) reach(positions map[commitlog.TopicPartition]int64) {
 	t.app.mu.Lock()
 	defer t.app.mu.Unlock()
-	t.positions = nil
+	t.positions = positions
 }

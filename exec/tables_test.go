@@ -23,21 +23,6 @@ import (
 
 var benchTable = globaltable.New("table", codec.String, codec.String)
 
-// row appends rows to a topic of a table, as key, value pairs; "null" is none.
-func (b *bench) row(topic string, partition int32, pairs ...string) {
-	b.t.Helper()
-	var recs []commitlog.Record
-	for i := 0; i < len(pairs); i += 2 {
-		r := commitlog.Record{Timestamp: 1, Key: []byte(pairs[i])}
-		if pairs[i+1] != "null" {
-			r.Value = []byte(pairs[i+1])
-		}
-		recs = append(recs, r)
-	}
-	_, err := b.log.Append(b.t.Context(), topic, partition, recs)
-	require.NoError(b.t, err)
-}
-
 // looking is a plan that joins each record with the row of its value.
 func (b *bench) looking(table globaltable.Table[string, string], left bool) *topology.Plan {
 	b.t.Helper()
@@ -59,9 +44,9 @@ func TestCF01TablesAreReadInFullAndFollowed(t *testing.T) {
 	onBench(t, 2, func(t *testing.T, b *bench) {
 		b.create("table", 5, nil)
 		for p := range int32(5) {
-			b.row("table", p, fmt.Sprint("r", p), "old", fmt.Sprint("r", p), fmt.Sprint("v", p))
+			b.putTo("table", p, fmt.Sprint("r", p), "old", fmt.Sprint("r", p), fmt.Sprint("v", p))
 		}
-		b.row("table", 0, "gone", "x", "gone", "null")
+		b.putTo("table", 0, "gone", "x", "gone", "null")
 		b.put(0, "k", "r1", "k", "gone", "k", "r4")
 		b.put(1, "k1", "r0", "k1", "never")
 		var seats []*seat
@@ -78,7 +63,7 @@ func TestCF01TablesAreReadInFullAndFollowed(t *testing.T) {
 		}
 		require.Equal(t, []string{"k=r1:v1", "k=r4:v4"}, b.texts("out", 0))
 		require.Equal(t, []string{"k1=r0:v0"}, b.texts("out", 1))
-		b.row("table", 3, "never", "now", "r0", "new")
+		b.putTo("table", 3, "never", "now", "r0", "new")
 		time.Sleep(time.Second)
 		b.put(0, "k", "never", "k", "r0")
 		b.put(1, "k1", "never", "k1", "r0")
@@ -107,7 +92,7 @@ func TestCF01TablesAreReadInFullAndFollowed(t *testing.T) {
 func TestCF09LeftLookup(t *testing.T) {
 	onBench(t, 1, func(t *testing.T, b *bench) {
 		b.create("table", 1, nil)
-		b.row("table", 0, "a", "1", "empty", "")
+		b.putTo("table", 0, "a", "1", "empty", "")
 		b.put(0, "k", "a", "k", "b", "k", "empty")
 		s := b.run(b.looking(benchTable, true), memlog.Faults{}).idle()
 		s.drain()
@@ -147,9 +132,9 @@ func TestCF12TablesAreReadCommitted(t *testing.T) {
 func TestG5ABatchSeesOneTable(t *testing.T) {
 	onBench(t, 1, func(t *testing.T, b *bench) {
 		b.create("table", 1, nil)
-		b.row("table", 0, "a", "1")
+		b.putTo("table", 0, "a", "1")
 		first := sync.OnceFunc(func() {
-			b.row("table", 0, "a", "2")
+			b.putTo("table", 0, "a", "2")
 			time.Sleep(time.Second) // it is followed meanwhile
 		})
 		key := func(_, v string) string {
@@ -200,7 +185,7 @@ func TestIN01ATableThatCannotBeRead(t *testing.T) {
 	t.Run("start", func(t *testing.T) {
 		onBench(t, 1, func(t *testing.T, b *bench) {
 			b.create("table", 1, nil)
-			b.row("table", 0, "k", "12345678", "k", "secret")
+			b.putTo("table", 0, "k", "12345678", "k", "secret")
 			err := <-b.run(plan, memlog.Faults{OpenMember: func(context.Context, commitlog.MemberConfig) error { panic("it joins") }}).end
 			var re *globaltable.RecordError
 			require.ErrorAs(t, err, &re)
@@ -211,10 +196,10 @@ func TestIN01ATableThatCannotBeRead(t *testing.T) {
 	t.Run("later", func(t *testing.T) {
 		onBench(t, 1, func(t *testing.T, b *bench) {
 			b.create("table", 1, nil)
-			b.row("table", 0, "k", "12345678")
+			b.putTo("table", 0, "k", "12345678")
 			b.put(0, "k", "v")
 			s := b.run(plan, memlog.Faults{}).idle()
-			b.row("table", 0, "k", "secret")
+			b.putTo("table", 0, "k", "secret")
 			err := <-s.end
 			require.ErrorContains(t, err, text)
 			require.Equal(t, []string{"k=v"}, b.texts("out", 0))
@@ -225,7 +210,7 @@ func TestIN01ATableThatCannotBeRead(t *testing.T) {
 	t.Run("broken log", func(t *testing.T) {
 		onBench(t, 1, func(t *testing.T, b *bench) {
 			b.create("table", 1, nil)
-			b.row("table", 0, "k", "12345678")
+			b.putTo("table", 0, "k", "12345678")
 			no := errors.New("no")
 			require.ErrorIs(t, <-b.run(plan, memlog.Faults{Fetch: func(commitlog.TopicPartition) error { return no }}).end, no)
 		})
@@ -233,7 +218,7 @@ func TestIN01ATableThatCannotBeRead(t *testing.T) {
 	t.Run("ended while it is read", func(t *testing.T) {
 		onBench(t, 1, func(t *testing.T, b *bench) {
 			b.create("table", 1, nil)
-			b.row("table", 0, "k", "12345678")
+			b.putTo("table", 0, "k", "12345678")
 			release := make(chan struct{})
 			s := b.run(plan, memlog.Faults{Fetch: func(commitlog.TopicPartition) error { <-release; return nil }})
 			synctest.Wait()

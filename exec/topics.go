@@ -93,11 +93,7 @@ func (a *App) checkTopics(ctx context.Context) error {
 	var err error
 	for try := range 2 { // a broker that has just started may not have heard of all topics yet
 		if try > 0 {
-			timer := a.cfg.Clock.NewTimer(endRetry)
-			select {
-			case <-timer.C():
-			case <-ctx.Done():
-				timer.Stop()
+			if a.pause(ctx, endRetry) != nil {
 				return nil
 			}
 		}
@@ -141,10 +137,8 @@ func (a *App) lookAtTopics(ctx context.Context) error {
 func (a *App) countChanged(topic string, now int) string {
 	was := a.partitions[topic]
 	text := fmt.Sprintf("topic %s had %d partitions when this run began and has %d now", topic, was, now)
-	for _, s := range a.plan.Topics() {
-		if s.Name == topic && s.Kind.Internal() {
-			return text + fmt.Sprintf(": the plan needs %d; stop all instances, and if its content may be lost delete it with %s --delete --topic %s", was, a.topicsTool(), topic)
-		}
+	if spec, _ := a.plan.Topic(topic); spec.Kind.Internal() {
+		return text + fmt.Sprintf(": the plan needs %d; stop all instances, and if its content may be lost delete it with %s --delete --topic %s", was, a.topicsTool(), topic)
 	}
 	var stores []string
 	for _, sub := range a.plan.Subtopologies() {

@@ -116,8 +116,10 @@ func (l *log) find(index []uint64, hash uint32, key []byte) (at int, addr uint32
 		if s == 0 {
 			return at, 0
 		}
-		if uint32(s>>32) == hash && string(l.key(uint32(s))) == string(key) {
-			return at, uint32(s)
+		if uint32(s>>32) == hash {
+			if k, _, _ := l.key(uint32(s)); string(k) == string(key) {
+				return at, uint32(s)
+			}
 		}
 		if at++; at == len(index) {
 			at = 0
@@ -145,28 +147,26 @@ func (l *log) at(addr uint32) []byte {
 	return (*l.blocks.Load())[addr>>blockBits][addr&(blockSize-1):]
 }
 
-func (l *log) key(addr uint32) []byte {
-	b := l.at(addr)[4:]
-	klen, n := binary.Uvarint(b)
-	_, m := binary.Uvarint(b[n:])
-	return b[n+m : n+m+int(klen)]
+// key returns a row's key, the length of its value plus one, and where that begins.
+func (l *log) key(addr uint32) (key []byte, vlen, n int) {
+	b := l.at(addr)
+	k, size := binary.Uvarint(b[4:])
+	n = 4 + size
+	v, size := binary.Uvarint(b[n:])
+	n += size
+	end := n + int(k)
+	return b[n:end:end], int(v), end
 }
 
 func (l *log) row(addr uint32) (r row) {
 	b := l.at(addr)
 	r.before = binary.LittleEndian.Uint32(b)
-	n := 4
-	klen, m := binary.Uvarint(b[n:])
-	n += m
-	vlen, m := binary.Uvarint(b[n:])
-	n += m
-	r.key = b[n : n+int(klen) : n+int(klen)]
-	n += int(klen)
-	if r.deleted = vlen == 0; !r.deleted {
-		r.value = b[n : n+int(vlen)-1 : n+int(vlen)-1]
-		n += int(vlen) - 1
+	key, vlen, n := l.key(addr)
+	r.key, r.size, r.deleted = key, n, vlen == 0
+	if !r.deleted {
+		r.size += vlen - 1
+		r.value = b[n:r.size:r.size]
 	}
-	r.size = n
 	return r
 }
 
@@ -285,8 +285,8 @@ func (e *Entries) Rewrite(change func(key, value []byte) ([]byte, error)) error 
 
 // renew writes a shard's log anew, with the values that change makes of them unless it is nil.
 func (e *Entries) renew(s *shard, change func(key, value []byte) ([]byte, error)) error {
-	old, now := s.log, shard{log: newLog(leastSlots)}
-	index := make([]uint64, max(leastSlots, s.slots*3/2))
+	old, now := s.log, shard{log: newLog(max(leastSlots, s.slots*3/2))}
+	index := *now.log.index.Load()
 	for _, slot := range *old.index.Load() {
 		if slot == 0 {
 			continue
@@ -315,7 +315,6 @@ func (e *Entries) renew(s *shard, change func(key, value []byte) ([]byte, error)
 		now.bytes += int64(size)
 		now.slots++
 	}
-	now.log.index.Store(&index)
 	*s = now
 	return nil
 }

@@ -55,17 +55,17 @@ func (r *Rows[K, V]) write(key K, value []byte) {
 	if err != nil {
 		r.k.tb.Fatalf("testkit: table %s: encode key: %v", r.table.Name(), err)
 	}
-	if r.k.run != nil {
+	running := r.k.run != nil
+	if running {
 		r.k.Settle()
 	}
 	if _, err := r.k.log.Append(context.Background(), r.topic, 0, []commitlog.Record{{Key: kb, Value: value, Timestamp: r.k.stamp(time.Time{})}}); err != nil {
 		r.k.tb.Fatalf("testkit: %v", err)
 	}
-	if r.k.run == nil {
-		return
-	}
-	if err := r.k.settleTables(); err != nil {
-		r.k.fail(err)
+	if running {
+		if err := r.k.settleTables(); err != nil {
+			r.k.fail(err)
+		}
 	}
 }
 

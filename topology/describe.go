@@ -131,7 +131,7 @@ func (p *place) details(app string) []string {
 		if spec.OnMisplaced == ops.CountMisplaced {
 			all = append(all, "on misplaced keys counts")
 		}
-		if on := p.invalid(); on.String() != ops.FailInvalid.String() {
+		if on := spec.OnInvalid; on.String() != ops.FailInvalid.String() {
 			all = append(all, "on invalid records "+on.String())
 		}
 		if spec.OnLost != ops.EndRun {

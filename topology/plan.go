@@ -113,6 +113,15 @@ func (p *Plan) Topics() []TopicSpec {
 	return topics
 }
 
+// Topic returns the topic of that name, false if the plan has none. The result must not be changed.
+func (p *Plan) Topic(name string) (TopicSpec, bool) {
+	i := slices.IndexFunc(p.topics, func(t TopicSpec) bool { return t.Name == name })
+	if i < 0 {
+		return TopicSpec{}, false
+	}
+	return p.topics[i], true
+}
+
 // Tables returns the global tables that are looked up in, sorted by name.
 func (p *Plan) Tables() []*globaltable.Spec { return slices.Clone(p.tables) }
 
@@ -142,6 +151,8 @@ type SourceSpec struct {
 	Repartition bool
 	// OnLost is how reading goes on when records are gone before they were read.
 	OnLost ops.LostPolicy
+	// OnInvalid is what becomes of records that cannot be decoded, a topic of dead letters named in full.
+	OnInvalid ops.InvalidPolicy
 	// Partitioner is the rule by which records lie in their partitions. Keyed says that some of them feed state by the
 	// key that they have there, so that it matters; OnMisplaced is what then becomes of one that lies elsewhere.
 	Partitioner ops.Partitioner
@@ -165,17 +176,10 @@ func (s *Subtopology) SourceSpecs() []SourceSpec {
 func (p *place) source() SourceSpec {
 	spec := SourceSpec{Topic: p.topic, At: p.at, Repartition: p.rekey != nil, Keyed: p.feeds}
 	if p.node != nil {
-		spec.OnLost, spec.Partitioner, spec.OnMisplaced = p.node.opts.OnLost, p.node.opts.Partitioner, p.node.opts.OnMisplaced
+		o := &p.node.opts
+		spec.OnLost, spec.OnInvalid, spec.Partitioner, spec.OnMisplaced = o.OnLost, o.OnInvalid, o.Partitioner, o.OnMisplaced
 	}
 	return spec
-}
-
-// invalid is what a source does with records that cannot be decoded.
-func (p *place) invalid() ops.InvalidPolicy {
-	if p.node == nil {
-		return ops.FailInvalid
-	}
-	return p.node.opts.OnInvalid
 }
 
 // place is an operator in its place in a plan, or one end of a repartition topic, or a Hold.
@@ -347,7 +351,7 @@ func (s *Subtopology) summarize(app string) {
 				s.Name = p.at.Name
 			}
 			s.Sources = append(s.Sources, p.topic)
-			if topic, ok := p.invalid().DeadLetters(""); ok {
+			if topic, ok := p.source().OnInvalid.DeadLetters(""); ok {
 				s.Sinks = append(s.Sinks, topic)
 			}
 		case p.role == roleSink:
@@ -389,7 +393,7 @@ func topics(p *Plan, places []*place) []TopicSpec {
 		}
 	}
 	for _, at := range places {
-		if topic, ok := at.invalid().DeadLetters(""); ok {
+		if topic, ok := at.source().OnInvalid.DeadLetters(""); ok && at.role == roleSource {
 			t := TopicSpec{Name: topic, Kind: DeadLetterTopic}
 			if topic == deadLetterTopic(p.app) {
 				t.Partitions = 1 // if it is to be created

@@ -104,8 +104,8 @@ func readDeleteRecords(op string, body []byte) (map[commitlog.TopicPartition]boo
 			switch e := kafkaErr(op, inCall, code); {
 			case e == nil, code == codeOffsetOutOfRange:
 				done[tp] = e == nil
-			case failed == nil || failed.Class == commitlog.Retriable:
-				failed = at(e, tp)
+			default:
+				failed = graver(failed, at(e, tp))
 			}
 		}
 		r.tags()

@@ -357,6 +357,14 @@ func at(e *commitlog.Error, tp commitlog.TopicPartition) *commitlog.Error {
 	return e
 }
 
+// graver returns which error tells of several partitions: the first that asking again does not mend, or else the last.
+func graver(failed, e *commitlog.Error) *commitlog.Error {
+	if failed == nil || failed.Class == commitlog.Retriable {
+		return e
+	}
+	return failed
+}
+
 // message adds what the broker said in words, if anything.
 func message(e *commitlog.Error, text string) *commitlog.Error {
 	if text != "" {

@@ -57,9 +57,7 @@ func listOffsetsOf(ctx context.Context, cn *conn, op string, tps []commitlog.Top
 		for _, p := range t.Partitions {
 			tp := commitlog.TopicPartition{Topic: t.Topic, Partition: p.Partition}
 			if e := kafkaErr(op, inCall, p.ErrorCode); e != nil {
-				if failed == nil || failed.Class == commitlog.Retriable {
-					failed = at(e, tp)
-				}
+				failed = graver(failed, at(e, tp))
 				continue
 			}
 			got[tp] = p.Offset
@@ -174,8 +172,8 @@ func readOffsetFetch(op string, body []byte) (map[commitlog.TopicPartition]int64
 			note := string(r.compactString())
 			code := r.int16()
 			r.tags()
-			if e := kafkaErr(op, inCall, code); e != nil && (failed == nil || failed.Class == commitlog.Retriable) {
-				failed = at(e, tp)
+			if e := kafkaErr(op, inCall, code); e != nil {
+				failed = graver(failed, at(e, tp))
 			}
 			if offset >= 0 {
 				offsets[tp] = offset

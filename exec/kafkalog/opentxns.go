@@ -176,8 +176,8 @@ func readDescribeProducers(op string, body []byte) (map[commitlog.TopicPartition
 				all[tp] = open
 			case unauthorized(code):
 				all[tp] = []activeTxn{{producer: -1}}
-			case failed == nil || failed.Class == commitlog.Retriable:
-				failed = at(message(e, text), tp)
+			default:
+				failed = graver(failed, at(message(e, text), tp))
 			}
 		}
 		r.tags()
