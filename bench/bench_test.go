@@ -274,3 +274,24 @@ func TestFlags(t *testing.T) {
 	require.True(t, bytes.HasPrefix(answerTo("0042"), []byte("answer to 0042")))
 	require.Len(t, answerTo("0042"), answerSize)
 }
+
+// A table is read, by an instance in a process of its own, and each of its rows is found.
+func TestTableIsLookedUpIn(t *testing.T) {
+	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {
+		self, err := os.Executable()
+		require.NoError(t, err)
+		d := &driver{settings: settings{dir: t.TempDir()}, broker: b, client: b.Client(t), pure: self}
+		picked, err := pick([]string{"global"})
+		require.NoError(t, err)
+		s := picked[0]
+		s.input.records = 20_000
+		for range 2 {
+			m, err := d.run(t.Context(), s, s.rows[0], nil, false)
+			require.NoError(t, err)
+			require.Empty(t, m.Problem)
+			require.EqualValues(t, s.input.records, m.Records)
+			require.Positive(t, m.Figures["lookups_per_s"])
+			require.Greater(t, m.Figures["rss_mib"], 4.0, "the table alone")
+		}
+	})
+}

@@ -27,6 +27,8 @@ type driver struct {
 	streams   *streamsProgram // nil if that side is left out
 	left      string          // why it is
 	versions  map[string]string
+	// pure is Wicker's side of global, empty until it is built.
+	pure string
 	// trickleTime, unless zero, replaces the constant.
 	trickleTime time.Duration
 }
@@ -232,6 +234,9 @@ func (d *driver) command(ctx context.Context, row row, j job) (*exec.Cmd, error)
 	description, err := json.Marshal(j)
 	if err != nil {
 		return nil, err
+	}
+	if j.Scenario == "global" {
+		self = cmp.Or(d.pure, self)
 	}
 	return exec.CommandContext(ctx, self, "-worker", string(description)), nil
 }

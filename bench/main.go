@@ -32,7 +32,7 @@ func main() {
 	flag.IntVar(&o.keys, "keys", 5_000_000, "keys in the state of restore and crash")
 	flag.StringVar(&o.worker, "worker", "", "used by the program itself: one run in this process, described by JSON")
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "usage: bench [flags] [map] [count] [memo] [restore] [crash] [rebalance]\n")
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: bench [flags] [map] [count] [memo] [restore] [crash] [rebalance] [global]\n")
 		flag.PrintDefaults()
 	}
 	flag.Parse()

@@ -65,13 +65,16 @@ func number(b []byte) float64 {
 }
 
 // peakMemory is VmHWM of this process in bytes.
-func peakMemory() int64 {
+func peakMemory() int64 { return memory("VmHWM") }
+
+// memory is a field of this process's status, in bytes.
+func memory(field string) int64 {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0
 	}
 	for line := range bytes.Lines(b) {
-		if rest, ok := bytes.CutPrefix(line, []byte("VmHWM:")); ok {
+		if rest, ok := bytes.CutPrefix(line, []byte(field+":")); ok {
 			return int64(number(bytes.TrimSuffix(bytes.TrimSpace(rest), []byte(" kB")))) << 10
 		}
 	}

@@ -20,9 +20,9 @@ const (
 // rebalanceFigures are the longest gaps in the output, in ms: before the second instance starts, of partitions that
 // move and of those that do not, from its start to its end and from then on.
 var rebalanceFigures = []figure{
-	{"steady_ms", "steady ms", 0},
-	{"join_moved_ms", "join moved", 500}, {"join_kept_ms", "join kept", 200},
-	{"leave_moved_ms", "leave moved", 500}, {"leave_kept_ms", "leave kept", 200},
+	{name: "steady_ms", title: "steady ms"},
+	{name: "join_moved_ms", title: "join moved", most: 500}, {name: "join_kept_ms", title: "join kept", most: 200},
+	{name: "leave_moved_ms", title: "leave moved", most: 500}, {name: "leave_kept_ms", title: "leave kept", most: 200},
 }
 
 // playRebalance runs count on a steady input while a second instance comes and goes.

@@ -38,8 +38,9 @@ type targets struct {
 	// Zero without the baseline.
 	SpeedReached float64 `json:"records_per_s_ratio,omitempty"`
 	CPUReached   float64 `json:"cpu_per_record_ratio,omitempty"`
-	// Figures are what Wicker's figures are to be at most.
+	// Figures are what Wicker's figures are to be at most, Least at least.
 	Figures map[string]float64 `json:"figures_at_most,omitempty"`
+	Least   map[string]float64 `json:"figures_at_least,omitempty"`
 }
 
 // rowResult is one program's runs.
@@ -67,12 +68,13 @@ func newResult(s *scenario, versions map[string]string) *result {
 			"streams": "exactly_once_v2, commit.interval.ms=100, num.stream.threads=2, " + heap + "; else defaults",
 		},
 		Versions: map[string]string{}, Targets: targets{Speed: s.speed, CPU: s.cpu, Baseline: "streams " + s.baseline()}, s: s}
+	r.Targets.Figures, r.Targets.Least = map[string]float64{}, map[string]float64{}
 	for _, f := range s.figures {
 		if f.most > 0 {
-			if r.Targets.Figures == nil {
-				r.Targets.Figures = map[string]float64{}
-			}
 			r.Targets.Figures[f.name] = f.most
+		}
+		if f.least > 0 {
+			r.Targets.Least[f.name] = f.least
 		}
 	}
 	for k, v := range versions {
@@ -266,6 +268,8 @@ func figures(w io.Writer, r *result) {
 	for _, f := range r.s.figures {
 		if f.most > 0 {
 			fmt.Fprint(t, "<= ", number1(f.most))
+		} else if f.least > 0 {
+			fmt.Fprint(t, ">= ", number1(f.least))
 		}
 		fmt.Fprint(t, "\t")
 	}

@@ -56,8 +56,8 @@ type scenario struct {
 type figure struct {
 	// name is the key in the results, title the column's in the table, both with the unit.
 	name, title string
-	// most is the target, that the median of Wicker's first row is at most so much; 0 is none.
-	most float64
+	// most and least are the targets, that the median of Wicker's first row is at most, or at least, so much; 0 is none.
+	most, least float64
 }
 
 // row is one side of a scenario.
@@ -75,6 +75,9 @@ type row struct {
 	// tail is how long a rebalance is watched from the second instance's end on.
 	tail time.Duration
 }
+
+// stateful says whether Wicker's program has state.
+func (s *scenario) stateful() bool { return s.name != "map" && s.name != "global" }
 
 // baseline is the row of Kafka Streams to compare with.
 func (s *scenario) baseline() string { return s.rows[len(s.rows)-1].name }
@@ -121,7 +124,7 @@ func scenarios() []*scenario {
 				{side: "wicker", name: "crash", static: true}, {side: "wicker", name: "crash-dynamic"},
 				{side: "streams", name: "crash", settings: []string{leave}},
 			},
-			figures: []figure{{"running_s", "s until running", 5}, {"first_output_s", "s until output", 0}, {"replayed_records", "records replayed", 0}},
+			figures: []figure{{name: "running_s", title: "s until running", most: 5}, {name: "first_output_s", title: "s until output"}, {name: "replayed_records", title: "records replayed"}},
 		},
 		{
 			name: "rebalance", plan: countPlan, play: playRebalance, ordered: true, runs: 1, expect: countExpect, about: rebalanceAbout,
@@ -131,6 +134,14 @@ func scenarios() []*scenario {
 				{side: "streams", name: "rebalance", settings: []string{noCache, noWarmup}, tail: 50 * time.Second},
 			},
 			figures: rebalanceFigures,
+		},
+		{
+			name: "global", input: rowsOfTable, plan: globalPlan, play: playGlobal, about: globalAbout,
+			rows: []row{
+				{side: "wicker", name: "global"}, {side: "streams", name: "global", settings: []string{"bench.store=rocksdb"}},
+				{side: "streams", name: "global-mem", settings: []string{"bench.store=memory"}},
+			},
+			figures: globalFigures,
 		},
 	}
 }

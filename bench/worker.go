@@ -90,6 +90,12 @@ func worker(ctx context.Context, description string) error {
 	if err != nil {
 		return err
 	}
+	if picked[0].name == "global" {
+		if err := lookUp(ctx, j, os.Stdout); err != nil {
+			return fmt.Errorf("worker: %w", err)
+		}
+		return nil
+	}
 	if picked[0].play != nil {
 		if err := instance(ctx, picked[0], j, os.Stdin, os.Stdout); err != nil {
 			return fmt.Errorf("worker: %w", err)
@@ -166,7 +172,7 @@ func work(ctx context.Context, s *scenario, j job) (m measurement, err error) {
 // config is Wicker's configuration: the defaults, and state in RocksDB if there is any.
 func (j *job) config(s *scenario) exec.Config {
 	cfg := exec.Config{Brokers: []string{j.Broker}, ClientID: j.Client, InstanceID: j.Instance}
-	if s.name != "map" {
+	if s.stateful() {
 		cfg.State = rocksdb.New(rocksdb.Options{Dir: j.State})
 	}
 	return cfg

@@ -35,6 +35,9 @@ func (t *task) room() bool {
 func (t *task) batch() (n int, err error) {
 	m := &t.env.meta
 	defer func() {
+		for _, l := range t.env.lookups {
+			l.release()
+		}
 		if r := recover(); r != nil {
 			err = t.recordError(&ops.PanicError{Value: ops.PanicText(r), Stack: debug.Stack()})
 		}

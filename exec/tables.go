@@ -4,11 +4,15 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"sync"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/globaltable"
 )
+
+// largeTable is the bytes of rows from which on it is worth a collection to give back what reading them has left.
+const largeTable = 32 << 20
 
 // table is a global table of the process: read in full before the group is joined, and followed from there (G1). Its
 // goroutine owns the loader, tasks take snapshots.
@@ -35,8 +39,11 @@ type lookups struct {
 
 func (l *lookups) refresh() { l.now = l.table.loader.Entries().Snapshot() }
 
+// release lets the table's past go, which a task without input would hold.
+func (l *lookups) release() { l.now = globaltable.Snapshot{} }
+
 // Get implements ops.Lookups.
-func (l *lookups) Get(key []byte) ([]byte, bool) { return l.now.Get(key) }
+func (l *lookups) Get(key []byte) ([]byte, bool) { return l.now.Get(nil, key) }
 
 // Table returns the process's view of one of the plan's global tables, which may be used beside the topology, from any goroutine,
 // also after Run. An error says that the plan does not look up in t.
@@ -130,6 +137,9 @@ func (t *table) read(ctx context.Context, booted func()) error {
 		t.publish(nil)
 		log.Info("table is read", "rows", t.stats.Rows, "bytes", t.stats.Bytes, "records", t.stats.Read, "took", clock.Now().Sub(began).String())
 		booting = false
+		if t.stats.Bytes > largeTable {
+			debug.FreeOSMemory() // what reading has left, before anything else is done
+		}
 		close(t.ready)
 		booted()
 		return nil

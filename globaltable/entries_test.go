@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -18,7 +19,7 @@ func check(t *testing.T, s Snapshot, want map[string]string) {
 	t.Helper()
 	size := int64(0)
 	for k, v := range want {
-		got, ok := s.Get([]byte(k))
+		got, ok := s.Get(nil, []byte(k))
 		require.True(t, ok, "key of %d bytes", len(k))
 		require.Equal(t, v, string(got))
 		size += int64(len(k) + len(v))
@@ -73,7 +74,7 @@ func TestEntriesAreAMapAndSnapshotsStay(t *testing.T) {
 		for _, m := range held {
 			check(t, m.s, m.want)
 		}
-		_, ok := e.Snapshot().Get([]byte("no such key"))
+		_, ok := e.Snapshot().Get(nil, []byte("no such key"))
 		require.False(t, ok)
 		// Values changed, and some taken out.
 		require.NoError(t, e.Rewrite(func(key, value []byte) ([]byte, error) {
@@ -115,7 +116,7 @@ func TestEntriesAreReadWhileTheyAreWritten(t *testing.T) {
 				s := e.Snapshot()
 				var first []byte
 				for n := range keys {
-					v, ok := s.Get(key(n))
+					v, ok := s.Get(nil, key(n))
 					if n == 0 {
 						first = v
 					}
@@ -167,6 +168,51 @@ func TestEntriesDoNotGrow(t *testing.T) {
 	check(t, e.Snapshot(), map[string]string{})
 }
 
+// Memory outside Go's heap is given back when nobody can see it any more, and not before: a snapshot that is held stays as it is, through
+// whatever is written and collected.
+func TestMappedMemoryIsGivenBack(t *testing.T) {
+	e := NewEntries()
+	value := make([]byte, 1000)
+	want := map[string]string{}
+	round := func(n byte) {
+		for k := range 20_000 {
+			value[0], value[999] = n, byte(k)
+			require.NoError(t, e.Put(fmt.Append(nil, k), value))
+		}
+		e.Publish()
+	}
+	round(0)
+	for k := range 20_000 {
+		value[0], value[999] = 0, byte(k)
+		want[fmt.Sprint(k)] = string(value)
+	}
+	once := e.arena.mapped.Load()
+	if mapMemory(1) == nil {
+		require.Zero(t, once, "nothing is mapped on this platform")
+	} else {
+		require.Greater(t, once, int64(10<<20))
+	}
+	held := e.Snapshot()
+	for n := range byte(10) {
+		round(n + 1)
+	}
+	check(t, held, want)
+	runtime.GC()
+	check(t, held, want)
+	held = Snapshot{}
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return e.arena.mapped.Load() <= once*3/2 && e.arena.retired.Load() == 0
+	}, 10*time.Second, 10*time.Millisecond)
+	check(t, held, map[string]string{})
+	a := e.arena
+	e = nil
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return a.mapped.Load() == 0
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
 // A change that fails is the caller's error.
 func TestRewriteFails(t *testing.T) {
 	e := NewEntries()
@@ -175,7 +221,7 @@ func TestRewriteFails(t *testing.T) {
 	require.ErrorIs(t, e.Rewrite(func(_, _ []byte) ([]byte, error) { return nil, no }), no)
 }
 
-// A row of a million costs little more than its bytes, and a lookup allocates nothing.
+// A row of a million costs little more than its bytes, and a lookup into a buffer allocates nothing.
 func TestEntriesAreCompact(t *testing.T) {
 	e := NewEntries()
 	const rows = 100_000
@@ -187,9 +233,9 @@ func TestEntriesAreCompact(t *testing.T) {
 	s := e.Snapshot()
 	require.EqualValues(t, rows*220, s.Size())
 	require.Less(t, float64(e.Memory()), 1.2*rows*220)
-	key := []byte("00000000000000077777")
+	key, value := []byte("00000000000000077777"), make([]byte, 0, 256)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		if _, ok := s.Get(key); !ok {
+		if _, ok := s.Get(value, key); !ok {
 			panic("not there")
 		}
 	}))
@@ -204,12 +250,17 @@ func BenchmarkGet(b *testing.B) {
 	}
 	e.Publish()
 	s := e.Snapshot()
+	keys := make([]byte, 0, rows*20)
+	for range rows {
+		keys = fmt.Appendf(keys, "%020d", rand.IntN(rows))
+	}
 	b.RunParallel(func(pb *testing.PB) {
-		key := make([]byte, 0, 20)
-		rnd := rand.New(rand.NewPCG(1, 2))
-		for pb.Next() {
-			key = fmt.Appendf(key[:0], "%020d", rnd.IntN(rows))
-			if _, ok := s.Get(key); !ok {
+		value := make([]byte, 0, 200)
+		for i := rand.IntN(rows); pb.Next(); i++ {
+			if i == rows {
+				i = 0
+			}
+			if _, ok := s.Get(value, keys[i*20:(i+1)*20]); !ok {
 				panic("not there")
 			}
 		}

@@ -1,9 +1,11 @@
 package globaltable
 
 import (
+	"bytes"
 	"context"
 	"iter"
 	"slices"
+	"sync"
 
 	"github.com/wickerwork/wicker/codec"
 )
@@ -78,11 +80,12 @@ type View[K, V any] struct {
 	d       *definition[K, V]
 	entries *Entries
 	ready   <-chan struct{}
+	keys    sync.Pool // of *[]byte
 }
 
 // NewView returns a view of a table's rows, that are complete when ready is closed.
 func NewView[K, V any](t Table[K, V], e *Entries, ready <-chan struct{}) *View[K, V] {
-	return &View[K, V]{t.d, e, ready}
+	return &View[K, V]{d: t.d, entries: e, ready: ready}
 }
 
 // Ready waits until all that was in the table's topics at the start has been read. The error is ctx's.
@@ -97,11 +100,17 @@ func (v *View[K, V]) Ready(ctx context.Context) error {
 
 // Get returns the row of a key as it is now, false if there is none, or if the table has not been read yet. An error is a codec's.
 func (v *View[K, V]) Get(key K) (row V, ok bool, err error) {
-	kb, err := v.d.key.Append([]byte{}, key)
+	buf, _ := v.keys.Get().(*[]byte)
+	if buf == nil {
+		buf = new(make([]byte, 0, 64)) // non-nil: a nil result means null
+	}
+	kb, err := v.d.key.Append((*buf)[:0], key)
 	if err != nil || kb == nil {
 		return row, false, err
 	}
-	b, ok := v.entries.Snapshot().Get(kb)
+	*buf = kb
+	b, ok := v.entries.Snapshot().Get(nil, kb) // a decoder may keep it
+	v.keys.Put(buf)
 	if !ok {
 		return row, false, nil
 	}
@@ -115,10 +124,10 @@ func (v *View[K, V]) Get(key K) (row V, ok bool, err error) {
 func (v *View[K, V]) All(err *error) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		for kb, vb := range v.entries.Snapshot().All() {
-			k, e := v.d.key.Decode(kb)
+			k, e := v.d.key.Decode(bytes.Clone(kb)) // a decoder may keep it
 			var row V
 			if e == nil {
-				row, e = v.d.value.Decode(vb)
+				row, e = v.d.value.Decode(append([]byte{}, vb...))
 			}
 			if e != nil {
 				if err != nil {

@@ -4,7 +4,7 @@ import "github.com/wickerwork/wicker/codec"
 
 // Lookups is a global table as one task sees it: it stays the same for a batch of records. It belongs to the task's goroutine.
 type Lookups interface {
-	// Get returns the value of a key, false if the table has none. The value is immutable.
+	// Get returns the value of a key, false if the table has none. The value is the caller's to keep.
 	Get(key []byte) ([]byte, bool)
 }
 

@@ -12,6 +12,7 @@ import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Properties;
+import java.util.SplittableRandom;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicLongArray;
@@ -26,6 +27,7 @@ import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.CloseOptions;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.kstream.Consumed;
@@ -39,6 +41,8 @@ import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.ProcessorSupplier;
 import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.QueryableStoreTypes;
+import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 import org.apache.kafka.streams.state.Stores;
 
 /**
@@ -73,9 +77,52 @@ public final class Streams {
         for (String s : Arrays.copyOfRange(args, 7, args.length)) config.put(s.substring(0, s.indexOf('=')), s.substring(s.indexOf('=') + 1));
         switch (workload) {
             case "restore", "crash" -> instance(bump(in, out), config, pid);
+            case "global" -> global(in, config, pid);
             case "rebalance" -> instance(count(in, out), config, pid);
             default -> throughput(workload, app, in, out, broker, pid, config);
         }
+    }
+
+    static final int LOOKUPS = 1_000_000;
+
+    /** Reads a global table, and looks up in it. */
+    static void global(String in, Properties config, String pid) throws Exception {
+        var b = new StreamsBuilder();
+        Materialized<String, byte[], KeyValueStore<Bytes, byte[]>> rows = "memory".equals(config.remove("bench.store"))
+            ? Materialized.<String, byte[]>as(Stores.inMemoryKeyValueStore("rows")) : Materialized.as("rows");
+        b.globalTable(in, Consumed.with(STRING, BYTES), rows.withKeySerde(STRING).withValueSerde(BYTES));
+        var streams = new KafkaStreams(b.build(), config);
+        var restored = new Restored();
+        streams.setGlobalStateRestoreListener(restored);
+        var running = running(streams, pid);
+        Reading start = Reading.take(pid);
+        streams.start();
+        Reading ready = running.get();
+        double rss = memory("VmRSS"), peak = memory("VmHWM");
+        ReadOnlyKeyValueStore<String, byte[]> store = streams.store(StoreQueryParameters.fromNameAndType("rows", QueryableStoreTypes.<String, byte[]>keyValueStore()));
+        var keys = new String[LOOKUPS];
+        var random = new SplittableRandom(7);
+        for (int i = 0; i < LOOKUPS; i++) keys[i] = String.format("key-%016d", random.nextInt((int) restored.records.get()));
+        var missing = new AtomicLong();
+        double one = lookups(store, keys, 1, missing), all = lookups(store, keys, Runtime.getRuntime().availableProcessors(), missing);
+        print(restored.records.get(), start, start, ready, String.format(Locale.ROOT, "\"problem\":\"%s\",\"figures\":{\"ready_s\":%.3f,\"cpu_s\":%.3f,"
+                + "\"rss_mib\":%.1f,\"peak_mib\":%.1f,\"lookups_per_s\":%.0f,\"parallel_lookups_per_s\":%.0f},",
+            missing.get() == 0 ? "" : missing + " of the rows looked up were not there", ready.at - start.at, ready.cpu - start.cpu,
+            rss / (1 << 20), peak / (1 << 20), one, all));
+        streams.close(Duration.ofSeconds(20));
+    }
+
+    /** Looks all keys up in each of some threads, and returns how many they did in a second. */
+    static double lookups(ReadOnlyKeyValueStore<String, byte[]> store, String[] keys, int threads, AtomicLong missing) throws Exception {
+        double from = System.nanoTime() / 1e9;
+        var all = IntStream.range(0, threads).mapToObj(t -> new Thread(() -> {
+            long none = 0;
+            for (int i = 0; i < keys.length; i++) if (store.get(keys[(i + t * keys.length / threads) % keys.length]) == null) none++;
+            missing.addAndGet(none);
+        })).toList();
+        all.forEach(Thread::start);
+        for (Thread t : all) t.join();
+        return keys.length * (double) threads / (System.nanoTime() / 1e9 - from);
     }
 
     /** Processes everything that the input has, and measures that. */
@@ -290,9 +337,11 @@ public final class Streams {
         }
     }
 
-    static long peakBytes() throws Exception {
+    static long peakBytes() throws Exception { return memory("VmHWM"); }
+
+    static long memory(String field) throws Exception {
         for (String l : Files.readAllLines(Path.of("/proc/self/status")))
-            if (l.startsWith("VmHWM")) return Long.parseLong(l.replaceAll("\\D", "")) * 1024;
+            if (l.startsWith(field + ":")) return Long.parseLong(l.replaceAll("\\D", "")) * 1024;
         return 0;
     }
 
@@ -305,13 +354,15 @@ public final class Streams {
         return "";
     }
 
-    static void print(long records, Reading start, Reading from, Reading to) throws Exception {
+    static void print(long records, Reading start, Reading from, Reading to) throws Exception { print(records, start, from, to, ""); }
+
+    static void print(long records, Reading start, Reading from, Reading to, String more) throws Exception {
         double seconds = to.at - from.at, cpu = to.cpu - from.cpu, broker = to.broker - from.broker;
         double other = Math.max(0, to.machine - from.machine - cpu - broker);
         System.out.printf(Locale.ROOT, "{\"records\":%d,\"seconds\":%.3f,\"records_per_s\":%.1f,\"cpu_s\":%.3f,\"cpu_us_per_record\":%.4f,"
-                + "\"peak_rss_bytes\":%d,\"start_s\":%.3f,\"broker_cpu_s\":%.2f,\"other_cpu_s\":%.2f,"
+                + "\"peak_rss_bytes\":%d,\"start_s\":%.3f,\"broker_cpu_s\":%.2f,\"other_cpu_s\":%.2f,%s"
                 + "\"versions\":{\"java\":\"%s\",\"kafka-streams\":\"%s\",\"rocksdbjni\":\"%s\"}}%n",
-            records, seconds, records / seconds, cpu, cpu * 1e6 / Math.max(1, records), peakBytes(), from.at - start.at, broker, other,
+            records, seconds, records / seconds, cpu, cpu * 1e6 / Math.max(1, records), peakBytes(), from.at - start.at, broker, other, more,
             System.getProperty("java.version"), jarVersion("kafka-streams"), jarVersion("rocksdbjni"));
     }
 }

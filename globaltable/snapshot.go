@@ -1,0 +1,109 @@
+package globaltable
+
+import (
+	"hash/maphash"
+	"iter"
+	"runtime"
+	"sync/atomic"
+)
+
+// Snapshot is a table at a moment. It is immutable and safe for concurrent use. The zero value has no rows. What it sees stays in
+// memory for as long as it is held, also when the table goes on without it.
+type Snapshot struct {
+	e *Entries
+	r *root
+}
+
+// root is what a snapshot sees.
+type root struct {
+	views [shards]view
+	// rows is the number of rows, data the bytes of their keys and values.
+	rows, data int64
+}
+
+// view is a shard as a snapshot sees it: how long its log was, with the index and the blocks that it had. Both may lead to rows that came
+// later. It is empty if the shard was.
+type view struct {
+	log    *log
+	index  []uint64
+	blocks [][]byte
+	end    uint32
+}
+
+// Get appends a key's value to dst and returns it, false if the table has none. With a nil dst the value is the caller's to keep,
+// and not nil.
+func (s Snapshot) Get(dst, key []byte) ([]byte, bool) {
+	if s.r == nil {
+		return dst, false
+	}
+	h := maphash.Bytes(s.e.seed, key)
+	v := &s.r.views[h%shards]
+	if v.log == nil {
+		return dst, false
+	}
+	_, addr, r := v.log.find(v.index, v.blocks, uint32(h>>32), key)
+	if r, ok := v.seen(addr, r); ok {
+		if dst == nil {
+			dst = make([]byte, 0, len(r.value))
+		}
+		dst = append(dst, r.value...)
+		runtime.KeepAlive(s.r) // and with it the log's memory
+		return dst, true
+	}
+	runtime.KeepAlive(s.r)
+	return dst, false
+}
+
+// seen returns the row of a key that the view sees, going back from its last one.
+func (v *view) seen(addr uint32, r row) (row, bool) {
+	for addr > v.end { // an address plus one
+		if addr = r.before; addr != 0 {
+			r = parse(v.log.at(v.blocks, addr))
+		}
+	}
+	return r, addr != 0 && !r.deleted
+}
+
+// All returns the rows in no order. Keys and values are valid until the next one is asked for, and must not be changed.
+func (s Snapshot) All() iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		if s.r == nil {
+			return
+		}
+		defer runtime.KeepAlive(s.r)
+		var key, value []byte
+		for n := range s.r.views {
+			v := &s.r.views[n]
+			for i := range v.index {
+				addr := uint32(atomic.LoadUint64(&v.index[i]))
+				if addr == 0 {
+					continue
+				}
+				r, ok := v.seen(addr, parse(v.log.at(v.blocks, addr)))
+				if !ok {
+					continue
+				}
+				key, value = append(key[:0], r.key...), append(value[:0], r.value...)
+				if !yield(key, value) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Len is the number of rows, Size the bytes of their keys and values.
+func (s Snapshot) Len() int64 {
+	if s.r == nil {
+		return 0
+	}
+	return s.r.rows
+}
+
+// Size is explained at Len.
+func (s Snapshot) Size() int64 {
+	if s.r == nil {
+		return 0
+	}
+	return s.r.data
+}
