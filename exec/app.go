@@ -96,7 +96,8 @@ func Run(ctx context.Context, plan *topology.Plan, cfg Config) error {
 // and processes what is assigned to it, until ctx ends. It then commits what it has processed, within
 // DrainTimeout, and returns nil. It returns an error early when a record cannot be processed
 // (a *RecordError), when topics are not as planned (a *TopicsError), when input, offsets or state that were there are gone
-// (a *LostError, *ForgottenError or *DeletedError, which say how to go on), or when the cluster refuses what
+// (a *LostError, *ForgottenError or *DeletedError, which say how to go on), when the plan lacks state that the group has
+// (a *topology.LockError, the same), or when the cluster refuses what
 // no retry mends. An App runs once.
 func (a *App) Run(ctx context.Context) error {
 	if a.plan == nil {
@@ -156,8 +157,15 @@ func (a *App) run(ctx context.Context) (err error) {
 			}
 		}()
 	}
+	accept, err := a.checkLock()
+	if err != nil {
+		return err
+	}
 	if err := a.prepareTopics(ctx); err != nil {
 		return ended(ctx, err)
+	}
+	if err := accept(); err != nil {
+		return err
 	}
 	if err := a.takeInventory(ctx); err != nil {
 		return ended(ctx, err)

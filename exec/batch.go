@@ -1,8 +1,6 @@
 package exec
 
 import (
-	"runtime/debug"
-
 	"github.com/wickerwork/wicker/ops"
 )
 
@@ -39,7 +37,7 @@ func (t *task) batch() (n int, err error) {
 			l.release()
 		}
 		if r := recover(); r != nil {
-			err = t.recordError(&ops.PanicError{Value: ops.PanicText(r), Stack: debug.Stack()})
+			err = t.recordError(ops.Panicked(r))
 		}
 	}()
 	single := len(t.in.sources) == 1
@@ -72,6 +70,7 @@ func (t *task) batch() (n int, err error) {
 		r := &s.head
 		m.Topic, m.Partition, m.Offset = s.tp.Topic, s.tp.Partition, r.Offset
 		m.Timestamp, m.Headers, m.HeaderCount = r.Timestamp, r.Headers, r.HeaderCount
+		m.Key, m.Value = r.Key, r.Value
 		if s.placement != nil {
 			if err := s.placement.check(r.Key); err != nil {
 				m.At = s.spec.At

@@ -87,6 +87,11 @@ type Config struct {
 	// error: at the end of Run, and while it runs also for a task that moved or whose membership was lost, which ends Run. Default 10 s.
 	DrainTimeout time.Duration
 
+	// LockFile is a file that holds what of the plan is durable (topology.Lock). Run refuses a plan that does not go on from it, with a
+	// *topology.LockError, and writes that of a plan that does, also if there is no file yet. Without it Run still refuses a plan that lacks
+	// a store that the group's offsets say holds state, but does not know how that was encoded. Default: none.
+	LockFile string
+
 	// Replication is the replica count of the topics that Run creates. Default -1, the broker's default.
 	Replication int
 

@@ -66,10 +66,10 @@ func (b *bench) mapping(f func(string) string) *topology.Plan {
 	return plan
 }
 
-// joining is a plan that keeps all values of a key.
-func (b *bench) joining() *topology.Plan {
+// joining is a plan that keeps all values of a key. retired are states that it has had.
+func (b *bench) joining(retired ...string) *topology.Plan {
 	b.t.Helper()
-	plan, err := topology.New("app").From(ops.Source(benchIn, anywhere)).
+	plan, err := topology.New("app").Retire(retired...).From(ops.Source(benchIn, anywhere)).
 		Aggregate(benchSum, func(_, v, state string) string { return state + v }).To(ops.Sink(benchOut)).Build()
 	require.NoError(b.t, err)
 	return plan

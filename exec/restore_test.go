@@ -27,9 +27,9 @@ func onDisk(d *disk) func(*exec.Config) {
 }
 
 // deleting is joining with "del" as the end of a key's state.
-func (b *bench) deleting() *topology.Plan {
+func (b *bench) deleting(retired ...string) *topology.Plan {
 	b.t.Helper()
-	plan, err := topology.New("app").From(ops.Source(benchIn, anywhere)).
+	plan, err := topology.New("app").Retire(retired...).From(ops.Source(benchIn, anywhere)).
 		Aggregate(ops.NewState("n", codec.String, codec.OmitZero(codec.String)), func(_, v, s string) string {
 			if v == "del" {
 				return ""
@@ -191,7 +191,7 @@ func TestE4ReasonsToRebuildAStore(t *testing.T) {
 				c.between(t, b, d)
 				var log lines
 				b.put(0, "k", "9")
-				b.run(b.deleting(), memlog.Faults{}, onDisk(d), logTo(&log, slog.LevelInfo)).idle().drain()
+				b.run(b.deleting("second"), memlog.Faults{}, onDisk(d), logTo(&log, slog.LevelInfo)).idle().drain()
 				if c.reason == "" {
 					require.NotContains(t, log.text(), "store is rebuilt")
 				} else {

@@ -194,7 +194,7 @@ func TestAChangelogThatNeverHeldAnythingIsNotRefused(t *testing.T) {
 			b.put(0, "k", "1")
 			run(second(b))
 			b.put(0, "k", "2")
-			run(b.joining())
+			run(b.joining("second"))
 			b.log.DeleteTopics("app-second-changelog")
 			b.put(0, "k", "3")
 			run(second(b))

@@ -166,11 +166,11 @@ func (a *App) ensureInternal(ctx context.Context, specs []topology.TopicSpec, co
 			byName[s.Name] = s
 		}
 	}
-	if len(names) == 0 {
-		return nil
-	}
 	notes, err := a.groupNotes(ctx) // before the topics: another instance may create those, and commit, at this moment
 	if err != nil {
+		return err
+	}
+	if err := a.checkNames(notes); err != nil || len(names) == 0 {
 		return err
 	}
 	found, err := a.log.Topics(ctx, names...)

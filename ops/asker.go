@@ -3,8 +3,6 @@ package ops
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"sync"
 )
 
@@ -95,28 +93,8 @@ var ErrExited = errors.New("the function ended its goroutine (runtime.Goexit) in
 func protect(ctx context.Context, f func(context.Context) ([]byte, error)) (answer []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			answer, err = nil, &PanicError{Value: PanicText(r), Stack: debug.Stack()}
+			answer, err = nil, Panicked(r)
 		}
 	}()
 	return f(ctx)
 }
-
-// PanicText describes what was thrown: an error's text, a runtime error's among them, and for any
-// other value its type only, since its text may be a record's content.
-func PanicText(thrown any) string {
-	if e, ok := thrown.(error); ok {
-		return e.Error()
-	}
-	return fmt.Sprintf("a value of type %T", thrown)
-}
-
-// PanicError is a panic of a user's function.
-type PanicError struct {
-	// Value describes what was thrown, see PanicText.
-	Value string
-	// Stack is the goroutine's stack at the panic.
-	Stack []byte
-}
-
-// Error says that a function panicked and with what, without the stack.
-func (e *PanicError) Error() string { return "panic: " + e.Value }

@@ -9,7 +9,20 @@ import (
 	"github.com/wickerwork/wicker/codec"
 )
 
-// InvalidRecord is a record that could not be decoded, as it is given to the function of Substitute. Key and Value are the
+// InvalidError is what Invalid returns.
+type InvalidError struct{ Err error }
+
+// Invalid says of an error that a function returns that it is the record's fault, so that the operator's OnInvalid decides what becomes of it. Any
+// other error ends the run. err must not be nil; its text goes into the header of a dead letter, beside the record itself.
+func Invalid(err error) error { return &InvalidError{err} }
+
+// Error is "invalid: " and the error's text.
+func (e *InvalidError) Error() string { return "invalid: " + e.Err.Error() }
+
+// Unwrap returns the error that was given to Invalid.
+func (e *InvalidError) Unwrap() error { return e.Err }
+
+// InvalidRecord is a record that could not be decoded, or that a function found Invalid, as it is given to the function of Substitute. Key and Value are the
 // record's bytes, nil for null; they must not be changed or kept.
 type InvalidRecord struct {
 	// Topic, Partition and Offset are where the record lies. Timestamp is in ms since the epoch, -1 if there is none.
@@ -18,12 +31,12 @@ type InvalidRecord struct {
 	Offset     int64
 	Timestamp  int64
 	Key, Value []byte
-	// Err is the codec's error for the value.
+	// Err is the codec's error for the value, or the one that was given to Invalid.
 	Err error
 }
 
-// InvalidPolicy says what becomes of a source's record that cannot be decoded. A key is looked at first; if that is invalid the
-// value is not looked at. The zero value is FailInvalid.
+// InvalidPolicy says what becomes of a source's record that cannot be decoded, or of a record that an operator's function finds Invalid. Of a
+// source's a key is looked at first; if that is invalid the value is not looked at. The zero value is FailInvalid.
 type InvalidPolicy struct {
 	kind       invalidKind
 	topic      string // of deadLetter; empty is the application's own
@@ -47,8 +60,8 @@ var (
 	SkipInvalid = InvalidPolicy{kind: skipInvalid}
 )
 
-// Substitute has f give a value in place of one that cannot be decoded; with false the record is passed over. V is the type of the source's
-// values. A key is never substituted: a record whose key cannot be decoded ends the run. f must be safe for concurrent calls, and give the same
+// Substitute has f give a value in place of one that cannot be decoded, or of an operator's result; with false the record is passed over. V is the
+// type of the source's values, or of the operator's results. A key is never substituted: a record whose key cannot be decoded ends the run, and a TryMap takes no Substitute. f must be safe for concurrent calls, and give the same
 // answer when it is asked again.
 func Substitute[V any](f func(InvalidRecord) (V, bool)) InvalidPolicy {
 	p := InvalidPolicy{kind: substitute, substitute: f}
@@ -84,6 +97,9 @@ func (p InvalidPolicy) DeadLetters(own string) (topic string, ok bool) {
 	return own, p.kind == deadLetter
 }
 
+// Substitutes says whether the policy is a Substitute.
+func (p InvalidPolicy) Substitutes() bool { return p.kind == substitute }
+
 // Fits returns an error if the policy substitutes values of another type than V.
 func (p InvalidPolicy) Fits[V any]() error {
 	if _, ok := p.substitute.(func(InvalidRecord) (V, bool)); !ok && p.kind == substitute {
@@ -105,11 +121,12 @@ const (
 	HeaderPartition = "wicker.partition"
 	HeaderOffset    = "wicker.offset"
 	HeaderOperator  = "wicker.operator"
-	HeaderPart      = "wicker.part"  // "key" or "value"
-	HeaderError     = "wicker.error" // the codec's
+	HeaderPart      = "wicker.part"  // "key" or "value", or "function" of an operator's that has returned Invalid
+	HeaderError     = "wicker.error" // the codec's, or the one given to Invalid
 )
 
-// OnInvalid sets what a Source does with records that cannot be decoded. All but those that end the run are counted (CountSkipped, CountSubstituted,
+// OnInvalid sets what a Source does with records that cannot be decoded, and what TryMap, TryMapValues and Memo do with those that their function
+// finds Invalid. A dead letter is the record as it was read, and only what the operator would have made of it is left out: what went other ways before, or does later, stays. All but those that end the run are counted (CountSkipped, CountSubstituted,
 // CountDeadLettered).
 func OnInvalid(p InvalidPolicy) Option {
 	return func(o *Options) {
@@ -126,15 +143,18 @@ func appendHeader(b []byte, key, value string) []byte {
 	return append(binary.AppendVarint(b, int64(len(value))), value...)
 }
 
-// errorText is what may be told of a codec's error.
+// errorText is what may be told of an error.
 func errorText(err error) string {
+	if invalid, ok := err.(*InvalidError); ok {
+		return invalid.Err.Error()
+	}
 	if own, ok := errors.AsType[*codec.Error](err); ok {
 		return own.Error()
 	}
 	return fmt.Sprintf("%T", err)
 }
 
-// invalid is what becomes of a source's invalid records in one task.
+// invalid is what becomes of an operator's invalid records in one task.
 type invalid[V any] struct {
 	policy  InvalidPolicy
 	meta    *Meta
@@ -166,6 +186,15 @@ func newInvalid[V any](p InvalidPolicy, site *Site) (*invalid[V], error) {
 	return in, nil
 }
 
+// failed decides about a record of which the operator's function has returned an error: with a value it goes on.
+func (in *invalid[V]) failed(err error) (v V, ok bool, _ error) {
+	invalid, is := errors.AsType[*InvalidError](err)
+	if !is || in.policy.kind == failInvalid {
+		return v, false, err
+	}
+	return in.take("function", invalid, in.meta.Key, in.meta.Value)
+}
+
 // take decides about a record of which a part cannot be decoded: with a value it goes on.
 func (in *invalid[V]) take(part string, cause error, key, value []byte) (v V, ok bool, err error) {
 	switch in.policy.kind {
@@ -180,6 +209,9 @@ func (in *invalid[V]) take(part string, cause error, key, value []byte) (v V, ok
 			return v, false, fmt.Errorf("a key cannot be substituted: %w", &DecodeError{Part: part, Err: cause})
 		}
 		m := in.meta
+		if invalid, is := cause.(*InvalidError); is {
+			cause = invalid.Err
+		}
 		if v, ok = in.instead(InvalidRecord{Topic: m.Topic, Partition: m.Partition, Offset: m.Offset, Timestamp: m.Timestamp, Key: key, Value: value, Err: cause}); ok {
 			in.substituted.Add(1)
 		} else {
@@ -190,7 +222,7 @@ func (in *invalid[V]) take(part string, cause error, key, value []byte) (v V, ok
 	return v, false, &DecodeError{Part: part, Err: cause}
 }
 
-// letters writes dead letters of one source.
+// letters writes dead letters of one operator.
 type letters struct {
 	out  Output
 	meta Meta

@@ -32,7 +32,8 @@ type MemoOp[K, A any] struct {
 //
 // ask runs on goroutines of its own, several at once. Its context ends when the task stops. An error ends the run with
 // the record's coordinates and commits nothing. "Not known" should therefore be an answer, not an error; an answer whose codec
-// encodes it to null is not remembered.
+// encodes it to null is not remembered. One that is Invalid is a matter of OnInvalid, for each record that waits for it, and is not remembered either: the next batch with
+// the key asks again.
 //
 // Options: Concurrency.
 func Memo[K, A any](name string, answer codec.Codec[A], ask func(context.Context, K) (A, error), opts ...Option) MemoOp[K, A] {
@@ -44,6 +45,8 @@ type MemoJoinOp[K, V, A, V2 any] struct {
 	Memo MemoOp[K, A]
 	Key  codec.Codec[K]
 	Join func(V, A) V2
+	// OnInvalid is for records for whose key Ask returns Invalid.
+	OnInvalid InvalidPolicy
 }
 
 // Traits describes the operator.
@@ -53,7 +56,11 @@ func (o MemoJoinOp[K, V, A, V2]) Traits() Traits {
 
 // Wire makes the operator for one task.
 func (o MemoJoinOp[K, V, A, V2]) Wire(site *Site, down Emit[K, V2]) (Emit[K, V], error) {
-	store, err := site.Store(o.Memo.Durable)
+	store, err := site.Store(site.At.Store)
+	if err != nil {
+		return nil, err
+	}
+	invalid, err := newInvalid[V2](o.OnInvalid, site)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +71,8 @@ func (o MemoJoinOp[K, V, A, V2]) Wire(site *Site, down Emit[K, V2]) (Emit[K, V],
 	m := &memo[K, V, A, V2]{
 		op: o, site: site, meta: site.Meta(), store: store, gate: site.Gate(site.Level), down: down,
 		asker: site.Asker(o.Memo.Durable, limit), calls: map[string]*call{}, kbuf: make([]byte, 0, 64),
-		asked: site.Counter(site.At, CountAsked), saved: site.Counter(site.At, CountSaved),
+		invalid: invalid,
+		asked:   site.Counter(site.At, CountAsked), saved: site.Counter(site.At, CountSaved),
 	}
 	return m.process, nil
 }
@@ -79,6 +87,8 @@ type memo[K, V, A, V2 any] struct {
 	asker *Asker
 	down  Emit[K, V2]
 	kbuf  []byte
+	// invalid takes what Ask finds so.
+	invalid *invalid[V2]
 	// slots are the records that wait, calls the keys asked for since the gate was last empty.
 	slots        []memoSlot[K, V]
 	calls        map[string]*call
@@ -155,7 +165,11 @@ func (m *memo[K, V, A, V2]) release(slot int) error {
 	if c := s.call; c != nil {
 		<-c.done
 		if c.err != nil {
-			return c.err
+			v2, ok, err := m.invalid.failed(c.err)
+			if err != nil || !ok {
+				return err
+			}
+			return m.down(s.key, v2)
 		}
 		if answer = c.answer; !c.stored {
 			c.stored = true

@@ -54,6 +54,8 @@ type Meta struct {
 	// Headers are the record's headers in wire format, HeaderCount how many.
 	Headers     []byte
 	HeaderCount int
+	// Key and Value are the bytes that were read, nil for null; they are immutable.
+	Key, Value []byte
 	// At is the operator entered last: where an error or a panic comes from.
 	At *Traits
 }

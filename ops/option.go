@@ -20,7 +20,7 @@ type Options struct {
 	Concurrency int
 	// OnLost is what a source does when input is lost.
 	OnLost LostPolicy
-	// OnInvalid is what a source does with records that cannot be decoded.
+	// OnInvalid is what a source does with records that cannot be decoded, and an operator with those that its function finds invalid.
 	OnInvalid InvalidPolicy
 	// Partitioner is by which rule a source's records lie in their partitions, OnMisplaced what it does with those that do not.
 	Partitioner Partitioner

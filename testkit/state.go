@@ -23,7 +23,7 @@ type StateView[K, A any] struct {
 func (k *Kit) State[K, A any](s ops.State[K, A]) *StateView[K, A] {
 	k.tb.Helper()
 	for _, spec := range k.plan.Stores() {
-		if spec.Name == s.Name {
+		if spec.As == s.Name {
 			if got := codec.Describe(s.Value); got != spec.Codec {
 				k.tb.Fatalf("testkit: state %s is encoded as %s in the plan, not as %s", s.Name, spec.Codec, got)
 			}

@@ -17,6 +17,9 @@ type Builder struct {
 	nodes []*node
 	errs  []*BuildError
 	built *callsite
+	// adoptions and retired are what Adopt and Retire say.
+	adoptions []adoption
+	retired   []retirement
 }
 
 // New begins the topology of an application. app is durable: it is the consumer group, and the
@@ -42,16 +45,8 @@ func (b *Builder) From[K, V any](s ops.SourceOp[K, V]) Stream[K, V] {
 	n.options(s.Options, "Name", "OnLost", "OnInvalid", "PartitionedBy", "OnMisplaced")
 	n.traitsOf(s.Traits())
 	n.topic(s.Topic.Name)
-	if err := s.Options.OnInvalid.Fits[V](); err != nil {
-		n.fail("OnInvalid: %w", err)
-	}
-	if topic, ok := s.Options.OnInvalid.DeadLetters(deadLetterTopic(b.app)); ok {
-		s.Options.OnInvalid = s.Options.OnInvalid.To(topic)
-		n.opts.OnInvalid = s.Options.OnInvalid
-		if err := checkName(topic); err != nil {
-			n.fail("OnInvalid: %w", err)
-		}
-	}
+	n.invalid[V]()
+	s.Options.OnInvalid = n.opts.OnInvalid
 	of := &shape[K, V]{part[K]{codec: s.Topic.Key, from: n}, part[V]{codec: s.Topic.Value, from: n}}
 	n.topicCodecs(s.Topic.Key, s.Topic.Value)
 	n.wire = func(site *ops.Site, down []any) (any, error) {
@@ -81,6 +76,7 @@ func (b *Builder) Build() (*Plan, error) {
 	if len(b.nodes) == 0 {
 		b.root.fail("has no source: begin with From(ops.Source(...))")
 	}
+	b.adopt()
 	b.checkNames()
 	b.checkEnds()
 	b.checkKeys()
@@ -143,6 +139,19 @@ func (b *Builder) checkEnds() {
 			} else {
 				n.fail("the chain ends nowhere: end it with To(ops.Sink(...))")
 			}
+		}
+	}
+}
+
+// invalid checks what the node does with invalid records, in place of which it may need values of type V, and names the topic of dead letters.
+func (n *node) invalid[V any]() {
+	if err := n.opts.OnInvalid.Fits[V](); err != nil {
+		n.fail("OnInvalid: %w", err)
+	}
+	if topic, ok := n.opts.OnInvalid.DeadLetters(deadLetterTopic(n.b.app)); ok {
+		n.opts.OnInvalid = n.opts.OnInvalid.To(topic)
+		if err := checkName(topic); err != nil {
+			n.fail("OnInvalid: %w", err)
 		}
 	}
 }

@@ -118,6 +118,14 @@ func (p *place) title() string {
 	return title
 }
 
+// invalid says what becomes of invalid records, if that is not the default.
+func (p *place) invalid() []string {
+	if p.node == nil || p.node.opts.OnInvalid.String() == ops.FailInvalid.String() {
+		return nil
+	}
+	return []string{"on invalid records " + p.node.opts.OnInvalid.String()}
+}
+
 // details says what else there is to know of the place.
 func (p *place) details(app string) []string {
 	var all []string
@@ -131,9 +139,7 @@ func (p *place) details(app string) []string {
 		if spec.OnMisplaced == ops.CountMisplaced {
 			all = append(all, "on misplaced keys counts")
 		}
-		if on := spec.OnInvalid; on.String() != ops.FailInvalid.String() {
-			all = append(all, "on invalid records "+on.String())
-		}
+		all = append(all, p.invalid()...)
 		if spec.OnLost != ops.EndRun {
 			all = append(all, "on lost input "+spec.OnLost.String())
 		}
@@ -142,6 +148,9 @@ func (p *place) details(app string) []string {
 	}
 	if p.at.Store != "" {
 		all = append(all, "state in "+changelogTopic(app, p.at.Store)+" ("+p.at.StateCodec+")")
+	}
+	if p.role != roleSource {
+		all = append(all, p.invalid()...)
 	}
 	if p.at.Table != "" {
 		all = append(all, "looks up in "+p.at.Table)

@@ -55,11 +55,11 @@ func (p *Plan) draw(w drawing) {
 			switch {
 			case pl.role == roleSource:
 				w.edge(ids[pl.topic], at[pl], "", false)
-				if topic, ok := pl.source().OnInvalid.DeadLetters(""); ok {
-					w.edge(at[pl], ids[topic], "invalid", true)
-				}
 			case pl.role == roleSink:
 				w.edge(at[pl], ids[pl.topic], "", false)
+			}
+			if topic, ok := pl.deadLetters(); ok {
+				w.edge(at[pl], ids[topic], "invalid", true)
 			}
 			if pl.at.Store != "" {
 				w.edge(at[pl], ids[changelogTopic(p.app, pl.at.Store)], "", true)

@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"reflect"
-	"runtime"
 	"slices"
-	"strings"
 
+	"github.com/wickerwork/wicker/internal/frames"
 	"github.com/wickerwork/wicker/ops"
 )
 
@@ -78,24 +75,11 @@ type callsite struct {
 // String returns file and line as errors show them.
 func (c callsite) String() string { return fmt.Sprintf("%s:%d", c.file, c.line) }
 
-// own are the packages whose frames are no callers. Their tests are.
-var own = [...]string{
-	reflect.TypeFor[Builder]().PkgPath() + ".",
-	reflect.TypeFor[ops.Traits]().PkgPath() + ".",
-}
-
-// here returns the line outside of this package that called into it. In a chain over several
+// here returns the line outside of this module that called into it. In a chain over several
 // lines that is the line of the operator.
 func here() callsite {
-	var pcs [32]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
-	for {
-		f, more := frames.Next()
-		if f.File != "" && (strings.HasSuffix(f.File, "_test.go") || !strings.HasPrefix(f.Function, own[0]) && !strings.HasPrefix(f.Function, own[1])) {
-			return callsite{filepath.Base(f.File), f.Line}
-		}
-		if !more {
-			return callsite{"?", 0}
-		}
+	if user := frames.Users(1, 1); len(user) > 0 {
+		return callsite{user[0].File, user[0].Line}
 	}
+	return callsite{"?", 0}
 }

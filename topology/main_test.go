@@ -75,6 +75,16 @@ var features = map[string]func(b *topology.Builder){
 			FlatMap(func(k, v string, emit func(string, string)) { emit(k, v) }).
 			To(ops.Sink(text("out"), ops.Name("clean")))
 	},
+	// functions that may fail, and what becomes of records that they find invalid
+	"functions-that-fail": func(b *topology.Builder) {
+		try := func(v string) (string, error) { return v, nil }
+		s := b.From(ops.Source(text("in"))).
+			TryMapValues(try, ops.Name("parse"), ops.OnInvalid(ops.SkipInvalid)).
+			Memo(asks("answers"), join, ops.OnInvalid(ops.DeadLetter("")))
+		s.TryMapValues(try, ops.OnInvalid(ops.Substitute(func(ops.InvalidRecord) (string, bool) { return "", false }))).
+			TryMap(func(k, v string) (string, string, error) { return k, v, nil }, ops.OnInvalid(ops.DeadLetter("mine"))).
+			To(ops.Sink(text("out")))
+	},
 	// a Rekey without state behind it has no topic
 	"rekey-without-state": func(b *topology.Builder) {
 		b.From(ops.Source(text("in"))).Rekey("by-value", same).To(ops.Sink(text("out")))

@@ -33,8 +33,10 @@ var misuses = map[string]func(b *topology.Builder){
 
 func nilFunctions(b *topology.Builder) {
 	s := b.From(ops.Source(text("in")))
-	s = s.Map[string, string](nil) // want Map: the function is nil
-	s = s.MapValues[string](nil,   // want MapValues "m": the function is nil
+	s = s.TryMap[string, string](nil) // want TryMap: the function is nil
+	s = s.TryMapValues[string](nil)   // want TryMapValues: the function is nil
+	s = s.Map[string, string](nil)    // want Map: the function is nil
+	s = s.MapValues[string](nil,      // want MapValues "m": the function is nil
 		ops.Name("m"))
 	s = s.
 		Filter(nil).                  // want Filter: the function is nil
@@ -71,7 +73,11 @@ func invalidRecords(b *topology.Builder) {
 	s := b.From(ops.Source(text("a"), ops.OnInvalid(ops.Substitute(number))))                 // want Source "a": OnInvalid: Substitute gives values of another type than string
 	s = s.Merge(b.From(ops.Source(text("b"), ops.OnInvalid(ops.Substitute[string](nil)))))    // want Source "b": the function of Substitute is nil
 	s = s.Merge(b.From(ops.Source(text("c"), ops.OnInvalid(ops.DeadLetter("no such name"))))) // want Source "c": OnInvalid: the name "no such name" has ' ' at byte 2: must be of a-z A-Z 0-9 . _ -
-	s.Filter(short, ops.OnInvalid(ops.SkipInvalid)).To(ops.Sink(text("out")))                 // want Filter: Filter takes no option OnInvalid
+	try := func(v string) (string, error) { return v, nil }
+	s = s.TryMapValues(try, ops.OnInvalid(ops.Substitute(number)))               // want TryMapValues: OnInvalid: Substitute gives values of another type than string
+	s = s.TryMap(func(k, v string) (string, string, error) { return k, v, nil }, // want TryMap: OnInvalid: Substitute gives a value and no key: TryMapValues takes it
+		ops.OnInvalid(ops.Substitute(func(ops.InvalidRecord) (string, bool) { return "", true })))
+	s.Filter(short, ops.OnInvalid(ops.SkipInvalid)).To(ops.Sink(text("out"))) // want Filter: Filter takes no option OnInvalid
 }
 
 func nilCodecs(b *topology.Builder) {

@@ -81,8 +81,8 @@ func (b *Builder) checkNames() {
 			take(stores, n, "state is found by its durable name")
 		}
 	}
-	for name, n := range rekeys {
-		if s := sources[name]; s != nil {
+	for _, n := range rekeys {
+		if s := sources[n.lasting()]; s != nil {
 			n.fail("the name is that of the source topic read at %s: sub-topologies are named after both", s.at)
 		}
 	}
@@ -105,9 +105,9 @@ func (b *Builder) checkTopics() {
 		case n.role == roleSource || n.role == roleSink:
 			topic = n.traits.Name
 		case n.role == roleRekey:
-			topic = repartitionTopic(b.app, n.traits.Name)
+			topic = repartitionTopic(b.app, n.lasting())
 		case n.traits.Store != "":
-			topic = changelogTopic(b.app, n.traits.Name)
+			topic = changelogTopic(b.app, n.lasting())
 		default:
 			continue
 		}

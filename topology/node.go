@@ -31,6 +31,8 @@ type node struct {
 	opts   ops.Options
 	inputs []*port
 	ports  []*port // two of a Branch, none of a sink
+	// adopted is the durable name that an Adopt gives the operator, empty if it is the one in traits.
+	adopted string
 	// wire makes the operator for one task, given an Emit for each port.
 	wire wireFunc
 	// key and value describe the codecs of a source's or sink's topic.

@@ -18,6 +18,8 @@ type Plan struct {
 	stores []StoreSpec
 	tables []*globaltable.Spec
 	groups map[string]*group // by source topic
+	// retired are names that the topology has had.
+	retired []string
 }
 
 // Subtopology is a part of a plan without topics inside. A task is one partition of one
@@ -43,8 +45,10 @@ type Subtopology struct {
 type StoreSpec struct {
 	// Name is the operator's durable name, Changelog the topic that holds its state.
 	Name, Changelog string
-	// Codec describes the codec of the values, see codec.Describe.
-	Codec string
+	// As is the name that the program has for it: another one than Name if that was adopted (Builder.Adopt).
+	As string
+	// Key and Codec describe the codecs of keys and values, see codec.Describe.
+	Key, Codec string
 	// Op is the operator's kind, for example "Aggregate".
 	Op string
 }
@@ -128,6 +132,9 @@ func (p *Plan) Tables() []*globaltable.Spec { return slices.Clone(p.tables) }
 // Stores returns the state of all operators, sorted by name.
 func (p *Plan) Stores() []StoreSpec { return slices.Clone(p.stores) }
 
+// Retired returns the names of operators that the topology has had, and whose state was given up (Builder.Retire).
+func (p *Plan) Retired() []string { return slices.Clone(p.retired) }
+
 // Operators returns the operators of the sub-topology, parents before children. The pointers
 // are those that Wire passes on in ops.Site.At, the same for all tasks, so that what tasks count at
 // an operator can be added up. They must not be written to.
@@ -182,6 +189,14 @@ func (p *place) source() SourceSpec {
 	return spec
 }
 
+// deadLetters returns the topic that invalid records are written to, if they are.
+func (p *place) deadLetters() (string, bool) {
+	if p.node == nil {
+		return "", false
+	}
+	return p.node.opts.OnInvalid.DeadLetters("")
+}
+
 // place is an operator in its place in a plan, or one end of a repartition topic, or a Hold.
 type place struct {
 	at    *ops.Traits
@@ -227,6 +242,9 @@ func (b *Builder) plan() *Plan {
 	of := b.needs()
 	places := b.places(of, b.cuts(of))
 	p := &Plan{app: b.app, groups: map[string]*group{}}
+	for _, r := range b.retired {
+		p.retired = append(p.retired, r.name)
+	}
 	p.subs = split(places)
 	b.groups(p, places)
 	p.tables = b.tables()
@@ -263,6 +281,9 @@ func (b *Builder) places(of needs, cuts map[*port]*node) []*place {
 	waiting := map[*port]*place{} // the near end of a cut, until its place among the edges is known
 	for _, n := range b.nodes {
 		traits := n.traits
+		if traits.Store != "" {
+			traits.Store = n.lasting()
+		}
 		at := add(&place{at: &traits, label: n.label, role: n.role, wire: n.wire, node: n})
 		if n.role == roleSource || n.role == roleSink {
 			at.topic, at.key, at.value = n.traits.Name, n.key, n.value
@@ -292,13 +313,13 @@ func (b *Builder) places(of needs, cuts map[*port]*node) []*place {
 
 // cut makes the two ends of a repartition topic.
 func (b *Builder) cut(p *port, rekey *node) (near, far *place) {
-	topic := repartitionTopic(b.app, rekey.traits.Name)
+	topic := repartitionTopic(b.app, rekey.lasting())
 	key, value := p.of.codecs()
 	if maker, err := p.of.missing(); maker != nil && !maker.poisoned && !rekey.poisoned {
 		rekey.fail("its repartition topic needs a codec for the values: give one to %s at %s with ops.ValueCodec: %w", maker.traits.String(), maker.at, err)
 	}
 	end := func(r role) *place {
-		return &place{at: &ops.Traits{Op: "Repartition", Name: rekey.traits.Name}, role: r, topic: topic, key: key, value: value, rekey: rekey}
+		return &place{at: &ops.Traits{Op: "Repartition", Name: rekey.lasting()}, role: r, topic: topic, key: key, value: value, rekey: rekey}
 	}
 	of := p.of
 	near, far = end(roleSink), end(roleSource)
@@ -345,19 +366,23 @@ func split(places []*place) []*Subtopology {
 // summarize fills the exported fields, but for the groups.
 func (s *Subtopology) summarize(app string) {
 	for _, p := range s.places {
+		if topic, ok := p.deadLetters(); ok {
+			s.Sinks = append(s.Sinks, topic)
+		}
 		switch {
 		case p.role == roleSource:
 			if s.Name == "" || p.at.Name < s.Name { // the Rekey's name of a repartition topic
 				s.Name = p.at.Name
 			}
 			s.Sources = append(s.Sources, p.topic)
-			if topic, ok := p.source().OnInvalid.DeadLetters(""); ok {
-				s.Sinks = append(s.Sinks, topic)
-			}
 		case p.role == roleSink:
 			s.Sinks = append(s.Sinks, p.topic)
 		case p.at.Store != "":
-			s.Stores = append(s.Stores, StoreSpec{Name: p.at.Store, Changelog: changelogTopic(app, p.at.Store), Codec: p.at.StateCodec, Op: p.at.Op})
+			st := StoreSpec{Name: p.at.Store, As: p.at.Name, Changelog: changelogTopic(app, p.at.Store), Codec: p.at.StateCodec, Op: p.at.Op}
+			if len(p.keyed) > 0 {
+				st.Key = p.keyed[0].key
+			}
+			s.Stores = append(s.Stores, st)
 		}
 	}
 	slices.Sort(s.Sources)
@@ -393,7 +418,7 @@ func topics(p *Plan, places []*place) []TopicSpec {
 		}
 	}
 	for _, at := range places {
-		if topic, ok := at.source().OnInvalid.DeadLetters(""); ok && at.role == roleSource {
+		if topic, ok := at.deadLetters(); ok {
 			t := TopicSpec{Name: topic, Kind: DeadLetterTopic}
 			if topic == deadLetterTopic(p.app) {
 				t.Partitions = 1 // if it is to be created

@@ -173,7 +173,7 @@ func TestSubtopologiesSayWhatTheyNeed(t *testing.T) {
 	require.Equal(t, "first", sub.Name)
 	require.Equal(t, []string{"app-first-repartition"}, sub.Sources)
 	require.Equal(t, []string{"app-second-repartition"}, sub.Sinks)
-	require.Equal(t, []topology.StoreSpec{{Name: "names", Changelog: "app-names-changelog", Codec: "string", Op: "Memo"}}, sub.Stores)
+	require.Equal(t, []topology.StoreSpec{{Name: "names", As: "names", Key: "string", Changelog: "app-names-changelog", Codec: "string", Op: "Memo"}}, sub.Stores)
 	require.Equal(t, 1, sub.Gates)
 	require.Empty(t, sub.Groups)
 	require.Equal(t, []string{"latest", "names"}, []string{plan.Stores()[0].Name, plan.Stores()[1].Name})

@@ -40,6 +40,30 @@ func (s Stream[K, V]) MapValues[V2 any](f func(V) V2, opts ...ops.Option) Stream
 	return operator(n, ops.MapValuesOp[K, V, V2]{Label: n.opts.Name, F: f}, of)
 }
 
+// TryMap is Map with a function that may fail. An error ends the run with the record's coordinates, unless it is ops.Invalid and the option OnInvalid
+// says otherwise. Options: Name, KeyCodec, ValueCodec, OnInvalid (not Substitute, which gives no key).
+func (s Stream[K, V]) TryMap[K2, V2 any](f func(K, V) (K2, V2, error), opts ...ops.Option) Stream[K2, V2] {
+	n := s.add("TryMap", "")
+	n.options(ops.Collect(opts), "Name", "KeyCodec", "ValueCodec", "OnInvalid")
+	n.function(f == nil)
+	if n.opts.OnInvalid.Substitutes() {
+		n.fail("OnInvalid: Substitute gives a value and no key: TryMapValues takes it")
+	}
+	n.invalid[V2]()
+	of := &shape[K2, V2]{partOf[K2](n, "KeyCodec", n.opts.KeyCodec), partOf[V2](n, "ValueCodec", n.opts.ValueCodec)}
+	return operator(n, ops.TryMapOp[K, V, K2, V2]{Label: n.opts.Name, F: f, OnInvalid: n.opts.OnInvalid}, of)
+}
+
+// TryMapValues is MapValues with a function that may fail, as TryMap's may. Options: Name, ValueCodec, OnInvalid.
+func (s Stream[K, V]) TryMapValues[V2 any](f func(V) (V2, error), opts ...ops.Option) Stream[K, V2] {
+	n := s.add("TryMapValues", "")
+	n.options(ops.Collect(opts), "Name", "ValueCodec", "OnInvalid")
+	n.function(f == nil)
+	n.invalid[V2]()
+	of := &shape[K, V2]{s.of.key, partOf[V2](n, "ValueCodec", n.opts.ValueCodec)}
+	return operator(n, ops.TryMapValuesOp[K, V, V2]{Label: n.opts.Name, F: f, OnInvalid: n.opts.OnInvalid}, of)
+}
+
 // Filter lets the records through for which f holds and counts the others as dropped.
 // Options: Name.
 func (s Stream[K, V]) Filter(f func(K, V) bool, opts ...ops.Option) Stream[K, V] {
@@ -154,10 +178,10 @@ func (s Stream[K, V]) Repartition(name string, opts ...ops.Option) Stream[K, V] 
 
 // Memo joins each record with the remembered answer for its key, asked for once; see ops.Memo. Records
 // keep their order while answers are awaited. The name in memo is durable: the answers are
-// kept in the topic <app>-<name>-changelog. Options: Name, ValueCodec; Concurrency, here or in ops.Memo.
+// kept in the topic <app>-<name>-changelog. Options: Name, ValueCodec, OnInvalid; Concurrency, here or in ops.Memo.
 func (s Stream[K, V]) Memo[A, V2 any](memo ops.MemoOp[K, A], join func(V, A) V2, opts ...ops.Option) Stream[K, V2] {
 	n := s.add("Memo", memo.Durable)
-	n.options(ops.Collect(opts), "Name", "ValueCodec", "Concurrency")
+	n.options(ops.Collect(opts), "Name", "ValueCodec", "Concurrency", "OnInvalid")
 	asked := n.opts
 	n.options(memo.Options, "Name", "Concurrency")
 	n.opts = asked
@@ -170,8 +194,9 @@ func (s Stream[K, V]) Memo[A, V2 any](memo ops.MemoOp[K, A], join func(V, A) V2,
 		n.fail("the function that asks is nil")
 	}
 	n.function(join == nil)
+	n.invalid[V2]()
 	of := &shape[K, V2]{s.of.key, partOf[V2](n, "ValueCodec", n.opts.ValueCodec)}
-	return operator(n, ops.MemoJoinOp[K, V, A, V2]{Memo: memo, Key: s.of.key.codec, Join: join}, of)
+	return operator(n, ops.MemoJoinOp[K, V, A, V2]{Memo: memo, Key: s.of.key.codec, Join: join, OnInvalid: n.opts.OnInvalid}, of)
 }
 
 // Reduce combines the values of each key: f gets the result so far and the next value, and

@@ -22,9 +22,9 @@ var directions = map[string][]string{
 	"kvstore/kvstoretest":  {"kvstore"},
 	"kvstore/rocksdb":      {"kvstore", "kvstore/internal/..."},
 
-	"ops":         {"codec"},
+	"ops":         {"codec", "internal/frames"},
 	"globaltable": {"codec"},
-	"topology":    {"codec", "ops", "globaltable"},
+	"topology":    {"codec", "ops", "globaltable", "internal/frames"},
 
 	"exec/commitlog":         {},
 	"exec/commitlog/logtest": {"exec/commitlog"},
@@ -35,6 +35,7 @@ var directions = map[string][]string{
 	"testkit/memlog": {"exec/commitlog"},
 	"testkit/kafka":  {},
 
+	"internal/frames":    {},
 	"internal/lint":      {},
 	"internal/withkafka": {"testkit/kafka"},
 
