@@ -166,7 +166,7 @@ func TestTooLargeARecordEndsRunWithItsBound(t *testing.T) {
 		require.ErrorContains(t, err, "must be <= 2048")
 		require.Empty(t, b.texts("out", 0))
 	})
-	// State that has grown too large fails when its transaction closes.
+	// State that has grown too large fails where it is put.
 	onBench(t, 1, func(t *testing.T, b *bench) {
 		plan, err := topology.New("app").From(ops.Source(benchIn)).
 			Aggregate(benchSum, func(_, _, s string) string { return s + big[:1500] }).
@@ -175,7 +175,7 @@ func TestTooLargeARecordEndsRunWithItsBound(t *testing.T) {
 		b.put(0, "k", "1", "k", "2")
 		err = <-b.run(plan, memlog.Faults{}, func(c *exec.Config) { c.MaxRecordBytes = 2048 }).end
 		require.ErrorIs(t, err, commitlog.ErrTooLarge)
-		require.ErrorContains(t, err, "store n: topic "+benchLog)
+		require.ErrorContains(t, err, "topic in partition 0 offset 1: store n: record too large: ")
 		require.Empty(t, b.texts("out", 0))
 		require.Zero(t, b.offset(0))
 	})

@@ -28,6 +28,7 @@ type App struct {
 	partitions map[string]int               // by topic, internal ones included
 	topicIDs   map[string]commitlog.TopicID // of what tasks read
 	tasks      []taskSpec
+	limits     map[string]int  // of records, by internal topic, where the topic's is less than MaxRecordBytes
 	moved      map[string]bool // stores that were in another sub-topology, see forgotten.go
 	tables     []*table
 	// onDisk is what userData returns, set by takeInventory.
@@ -72,6 +73,7 @@ func New(plan *topology.Plan, cfg Config) (*App, error) {
 	a.pool = commitlog.NewPool(a.batchBytes + 4096)
 	a.purger = newPurger(a)
 	a.topicIDs = map[string]commitlog.TopicID{}
+	a.limits = map[string]int{}
 	for _, spec := range plan.Tables() {
 		a.tables = append(a.tables, newTable(a, spec))
 	}

@@ -67,8 +67,9 @@ func (t *task) closeTransaction(now time.Time) error {
 	stamp := now.UnixMilli()
 	err := t.state.seal(func(st *store, key, value []byte) error { // C2
 		if st.changelog == nil {
-			st.changelog = t.changelog.topic(st.spec.Changelog, t.app.partitions[st.spec.Changelog])
+			st.changelog = t.changelog.topic(st.spec.Changelog, t.app.partitions[st.spec.Changelog], t.app.limit(st.spec.Changelog))
 		}
+		st.measure(key, value, now, t.log)
 		if err := st.changelog.write(t.partition, stamp, key, value, nil, 0); err != nil {
 			return fmt.Errorf("store %s: %w", st.spec.Name, err)
 		}

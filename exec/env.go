@@ -39,7 +39,7 @@ func (e *env) Output(topic string) (ops.Output, error) {
 	if n == 0 {
 		return nil, fmt.Errorf("topic %q is not in the plan of sub-topology %s", topic, e.t.sub.Name)
 	}
-	return e.t.out.topic(topic, n), nil
+	return e.t.out.topic(topic, n, e.t.app.limit(topic)), nil
 }
 
 func (e *env) Gate(level int) *ops.Gate {

@@ -12,8 +12,8 @@ import (
 type outputs struct {
 	pool   *commitlog.Pool
 	topics []*output
-	// batchBytes is the size at which a batch is sent, maxRecord the largest record taken.
-	batchBytes, maxRecord int
+	// batchBytes is the size at which a batch is sent.
+	batchBytes int
 	// send hands a full batch on.
 	send func(tp commitlog.TopicPartition, b *commitlog.Batch) error
 	// open is the bytes of batches being built.
@@ -24,19 +24,21 @@ type outputs struct {
 type output struct {
 	*outputs
 	topic    string
+	// maxRecord is the largest record taken.
+	maxRecord int
 	builders []*commitlog.Builder // by partition
 	next     int32                // where a record without a key goes
 	written  int64
 }
 
-// topic returns the output of that topic.
-func (o *outputs) topic(name string, partitions int) *output {
+// topic returns the output of that topic, of which a record may have so many bytes.
+func (o *outputs) topic(name string, partitions, maxRecord int) *output {
 	for _, t := range o.topics {
 		if t.topic == name {
 			return t
 		}
 	}
-	t := &output{outputs: o, topic: name, builders: make([]*commitlog.Builder, partitions)}
+	t := &output{outputs: o, topic: name, maxRecord: maxRecord, builders: make([]*commitlog.Builder, partitions)}
 	for i := range t.builders {
 		t.builders[i] = commitlog.NewBuilder(o.pool)
 	}
@@ -61,11 +63,11 @@ func (t *output) Write(m *ops.Meta, key, value []byte) error {
 func (t *output) write(p int32, timestamp int64, key, value, headers []byte, headerCount int) error {
 	size := commitlog.MaxRecordSize(key, value, headers)
 	if size > t.maxRecord {
-		return fmt.Errorf("topic %s: %w: %d bytes with its headers, must be <= %d (exec.Config.MaxRecordBytes)", t.topic, commitlog.ErrTooLarge, size, t.maxRecord)
+		return fmt.Errorf("topic %s: %w: %d bytes with its headers, must be <= %d (exec.Config.MaxRecordBytes, and max.message.bytes of the topic)", t.topic, commitlog.ErrTooLarge, size, t.maxRecord)
 	}
 	b := t.builders[p]
 	before := b.Size()
-	if b.Len() > 0 && before+size > t.batchBytes {
+	if b.Len() > 0 && before+size > min(t.batchBytes, t.maxRecord+batchHeader) {
 		if err := t.flush(p); err != nil {
 			return err
 		}

@@ -29,6 +29,9 @@ func (t *task) restore() error {
 		return err
 	}
 	t.state = newState(t.db, t.sub.Stores, limit)
+	for _, st := range t.state.stores {
+		st.most, st.bound = t.app.limit(st.spec.Changelog), t.app.limitOf(st.spec.Changelog)
+	}
 	if t.state.synced = label.synced; len(label.checkpoints) == 0 {
 		t.state.synced = began
 	}

@@ -68,6 +68,11 @@ type store struct {
 	changelogID commitlog.TopicID
 	// logged says that the changelog holds something.
 	logged bool
+	// most is the bytes that a record of the changelog may have, bound what sets that; see sizes.go.
+	most   int
+	bound  string
+	sizes  StoreStats
+	warned time.Time
 }
 
 // entry is one key. Values are immutable: a write replaces the slice.
@@ -138,6 +143,9 @@ func (s *store) Get(key []byte) ([]byte, error) {
 
 // Put implements ops.Store.
 func (s *store) Put(key, value []byte) error {
+	if err := s.tooLarge(key, value); err != nil {
+		return err
+	}
 	e, err := s.lookup(key)
 	if err != nil {
 		return err

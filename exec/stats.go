@@ -27,12 +27,14 @@ type Stats struct {
 	Entries int64
 	// Rebalances is the number of times that the tasks were assigned anew.
 	Rebalances int64
+	// Stores tells of the values that were written, by store.
+	Stores map[string]StoreStats
 	// Tables are the global tables by name.
 	Tables map[string]globaltable.Stats
 }
 
 func newStats() Stats {
-	return Stats{In: map[string]int64{}, Out: map[string]int64{}, Counters: map[string]map[string]int64{}}
+	return Stats{In: map[string]int64{}, Out: map[string]int64{}, Counters: map[string]map[string]int64{}, Stores: map[string]StoreStats{}}
 }
 
 func (s *Stats) count(operator, name string, n int64) {
@@ -44,9 +46,20 @@ func (s *Stats) count(operator, name string, n int64) {
 	m[name] += n
 }
 
+// size adds what a task's store has counted since it was last.
+func (s *Stats) size(st *store, last *StoreStats) {
+	all := s.Stores[st.spec.Name]
+	for i, n := range st.sizes.Sizes {
+		all.Sizes[i] += n - last.Sizes[i]
+	}
+	all.Largest, all.Limit = max(all.Largest, st.sizes.Largest), int64(st.most)
+	s.Stores[st.spec.Name], *last = all, st.sizes
+}
+
 func (s *Stats) clone() Stats {
 	c := *s
 	c.Tables = map[string]globaltable.Stats{}
+	c.Stores = maps.Clone(s.Stores)
 	c.In, c.Out = maps.Clone(s.In), maps.Clone(s.Out)
 	c.Counters = make(map[string]map[string]int64, len(s.Counters))
 	for op, m := range s.Counters {
@@ -60,6 +73,7 @@ type published struct {
 	in, out   []int64
 	counters  []int64
 	positions []position // of the input, for Lag: guarded by App.mu
+	stores    []StoreStats
 	commits   int64
 	restored  int64
 	entries   int64
@@ -98,6 +112,14 @@ func (t *task) publish() {
 		}
 		s.count(c.operator, c.name, c.Value()-p.counters[i])
 		p.counters[i] = c.Value()
+	}
+	if t.state != nil {
+		for i, st := range t.state.stores {
+			if i == len(p.stores) {
+				p.stores = append(p.stores, StoreStats{})
+			}
+			s.size(st, &p.stores[i])
+		}
 	}
 	s.Commits += t.commits - p.commits
 	s.Restored += t.restored - p.restored

@@ -123,8 +123,8 @@ func newTask(app *App, sub *topology.Subtopology, partition int32, identity comm
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(app.ctx))
 	t.starting, t.cancelStart = context.WithCancel(t.ctx)
 	t.env.t = t
-	t.out = outputs{pool: app.pool, batchBytes: app.batchBytes, maxRecord: app.cfg.MaxRecordBytes, send: t.send}
-	t.changelog = outputs{pool: app.pool, batchBytes: app.batchBytes, maxRecord: app.cfg.MaxRecordBytes, send: t.send}
+	t.out = outputs{pool: app.pool, batchBytes: app.batchBytes, send: t.send}
+	t.changelog = outputs{pool: app.pool, batchBytes: app.batchBytes, send: t.send}
 	return t
 }
 

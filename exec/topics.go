@@ -220,6 +220,7 @@ func (a *App) verifyInternal(ctx context.Context, found map[string]commitlog.Top
 	var problems []string
 	for _, name := range existing {
 		a.topicIDs[name] = found[name].ID
+		a.noteLimit(name, configs[name])
 		kind := specs[name].Kind
 		if have, want := found[name].Partitions, counts[name]; have != want {
 			problems = append(problems, fmt.Sprintf("%s topic %s has %d partitions, want %d: stop all instances, then %s --delete --topic %s if its content may be lost",
