@@ -23,12 +23,12 @@ type outputs struct {
 // output is the way into one topic. It implements ops.Output.
 type output struct {
 	*outputs
-	topic    string
+	topic string
 	// maxRecord is the largest record taken.
 	maxRecord int
-	builders []*commitlog.Builder // by partition
-	next     int32                // where a record without a key goes
-	written  int64
+	builders  []*commitlog.Builder // by partition
+	next      int32                // where a record without a key goes
+	written   int64
 }
 
 // topic returns the output of that topic, of which a record may have so many bytes.
