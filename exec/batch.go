@@ -14,7 +14,11 @@ func (in *input) full() bool {
 	for _, s := range in.sources {
 		n += len(s.queue)
 	}
-	return n >= maxQueued*len(in.sources)
+	most := maxQueued
+	if !in.waits.since.IsZero() {
+		most = maxWaiting
+	}
+	return n >= most*len(in.sources)
 }
 
 // room says whether another batch may be processed: while a transaction is being committed
@@ -27,7 +31,7 @@ func (t *task) room() bool {
 	return t.inflight == nil || t.heldBytes+t.out.open < t.app.holdBytes && !t.state.crowded()
 }
 
-// batch processes up to MaxBatch records, lowest timestamp first over the task's topics,
+// batch processes up to MaxBatch records, lowest timestamp first over the task's topics (see choice.go),
 // and lets those that wait at gates go on (E2). It returns how many were taken. An error is a
 // *RecordError unless the input itself is broken.
 func (t *task) batch() (n int, err error) {
@@ -59,7 +63,7 @@ func (t *task) batch() (n int, err error) {
 			if !ok {
 				break
 			}
-		} else if s, err = t.in.next(); err != nil {
+		} else if s, err = t.pick(); err != nil {
 			return n, err
 		} else if s == nil {
 			break

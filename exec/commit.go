@@ -66,10 +66,12 @@ func (t *task) closeTransaction(now time.Time) error {
 	t.state.limit = t.app.stateShare()
 	stamp := now.UnixMilli()
 	err := t.state.seal(func(st *store, key, value []byte) error { // C2
+		if st.measure(key, value, now, t.log); st.spec.Source {
+			return nil // it is in its changelog already
+		}
 		if st.changelog == nil {
 			st.changelog = t.changelog.topic(st.spec.Changelog, t.app.partitions[st.spec.Changelog], t.app.limit(st.spec.Changelog))
 		}
-		st.measure(key, value, now, t.log)
 		if err := st.changelog.write(t.partition, stamp, key, value, nil, 0); err != nil {
 			return fmt.Errorf("store %s: %w", st.spec.Name, err)
 		}
@@ -80,6 +82,11 @@ func (t *task) closeTransaction(now time.Time) error {
 	}
 	if err := t.changelog.flush(); err != nil {
 		return err
+	}
+	for _, l := range t.env.lookups {
+		if l.bridge != nil {
+			l.bridge.seal()
+		}
 	}
 	offsets := t.in.offsets() // C3
 	result := make(chan commitResult, 1)
@@ -125,7 +132,12 @@ func (t *task) committed(r commitResult) error {
 		return err
 	}
 	t.commits++
-	t.state.committed(r.ends, t.partition, t.closedAt)
+	for _, l := range t.env.lookups {
+		if l.bridge != nil {
+			l.bridge.commit(r.ends)
+		}
+	}
+	t.state.committed(r.ends, r.offsets, t.partition, t.closedAt)
 	for _, s := range t.in.sources {
 		if offset, ok := r.offsets[s.tp]; ok && s.spec.Repartition {
 			t.app.purger.committed(s.tp, offset)
@@ -142,7 +154,7 @@ func (t *task) committed(r commitResult) error {
 func (t *task) checkEnds(ends map[commitlog.TopicPartition]int64) error {
 	for _, st := range t.state.stores {
 		end, ok := ends[commitlog.TopicPartition{Topic: st.spec.Changelog, Partition: t.partition}]
-		if !ok || end > st.checkpoint {
+		if !ok || end > st.checkpoint || st.spec.Source {
 			continue
 		}
 		if err := t.app.checkTopics(t.ctx); err != nil {

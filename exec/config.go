@@ -67,6 +67,10 @@ type Config struct {
 	// because there is nothing more to read: it bounds what a light but steady load costs.
 	// Default 10 ms, at most CommitInterval; negative means none.
 	IdleCommitInterval time.Duration
+	// IdleWait is how long a task that has records of one of its input partitions waits for another one of which it has none: it may get one with a
+	// lower timestamp. Records that are known to be there are waited for in any case, for at most a second; IdleWait is for those that may be written. Each
+	// lull of a partition costs the others at most that much. Default 0; negative means that nothing is waited for.
+	IdleWait time.Duration
 	// TransactionTimeout is how long the brokers let a transaction stay open. Default 60 s, at least 1 s; brokers take
 	// up to 15 min unless they are set otherwise. At half of it a
 	// transaction closes, whatever CommitInterval says and even if few records of a batch have been processed: so

@@ -65,6 +65,9 @@ func (a *App) checkNotes(found map[string]commitlog.Topic, notes map[commitlog.T
 	}
 	for _, sub := range a.plan.Subtopologies() {
 		for _, st := range sub.Stores {
+			if st.Source {
+				continue // it is input, and looked at as such
+			}
 			if err := a.checkChangelog(sub, st, found[st.Changelog].ID, notes); err != nil {
 				problems = append(problems, err)
 			}
@@ -140,7 +143,7 @@ func (a *App) deleted(sub *topology.Subtopology, st topology.StoreSpec, partitio
 func (t *task) recall(view *changelogView) error {
 	for _, spec := range t.sub.Stores {
 		ids, is := t.was.stores[spec.Name], view.ids[spec.Changelog]
-		if len(ids) == 0 {
+		if len(ids) == 0 || spec.Source {
 			continue
 		}
 		tp := commitlog.TopicPartition{Topic: spec.Changelog, Partition: t.partition}

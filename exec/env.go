@@ -77,6 +77,33 @@ func (e *env) Lookups(table string) (ops.Lookups, error) {
 	return nil, fmt.Errorf("table %q is not in the plan of sub-topology %s", table, e.t.sub.Name)
 }
 
+func (e *env) Remember(table string, rows int) (func(key, value []byte) error, error) {
+	if _, err := e.Lookups(table); err != nil {
+		return nil, err
+	}
+	for _, l := range e.lookups {
+		if l.table.spec.Name != table {
+			continue
+		}
+		if l.bridge == nil {
+			l.bridge = &bridge{table: l.table, rows: map[string]remembered{}}
+		}
+		b := l.bridge
+		b.most = max(b.most, rows)
+		return func(key, value []byte) error {
+			if key == nil {
+				key = []byte{} // as the table has it
+			}
+			row, err := l.table.spec.Row(key, value)
+			if err == nil {
+				b.write(string(key), row)
+			}
+			return err
+		}, nil
+	}
+	return nil, fmt.Errorf("table %q has no lookups", table)
+}
+
 func (e *env) Asker(name string, concurrency int) *ops.Asker {
 	return e.t.app.asker(name, concurrency)
 }

@@ -113,7 +113,7 @@ func (t *task) remember() error {
 	}
 	var changelogs []commitlog.TopicPartition
 	for _, st := range t.sub.Stores {
-		if !t.app.moved[st.Name] {
+		if !t.app.moved[st.Name] && !st.Source {
 			changelogs = append(changelogs, commitlog.TopicPartition{Topic: st.Changelog, Partition: t.partition})
 		}
 	}
@@ -251,7 +251,7 @@ func (a *App) findWritten(ctx context.Context, e *ForgottenError, sub *topology.
 		}
 	}
 	for _, st := range sub.Stores {
-		if !a.moved[st.Name] {
+		if !a.moved[st.Name] && !st.Source {
 			add(st.Changelog)
 		}
 	}
@@ -274,7 +274,7 @@ func (a *App) findWritten(ctx context.Context, e *ForgottenError, sub *topology.
 		}
 		tps = nil
 		for _, st := range behind.Stores {
-			if !a.moved[st.Name] {
+			if !a.moved[st.Name] && !st.Source {
 				add(st.Changelog)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 // positions that its next commit may carry. It belongs to the task's goroutine.
 type input struct {
 	sources []*source
+	waits   choice
 }
 
 // source is one partition of a task's input.
@@ -42,7 +43,9 @@ type source struct {
 	processed bool
 	// stable is the last stable offset as last heard of.
 	stable int64
-	taken  int64
+	// late says that it was waited for in vain, see choice.go.
+	late  bool
+	taken int64
 }
 
 // newSource returns a partition whose input goes on at an offset, and whose position there is committed.
@@ -66,7 +69,7 @@ func (in *input) add(c commitlog.Chunk) error {
 		if c.Base != s.arrived {
 			return fmt.Errorf("topic %s partition %d: read on at offset %d, want %d: positions must be contiguous", c.Topic, c.Partition, c.Base, s.arrived)
 		}
-		s.arrived, s.stable = c.Next, c.LastStable
+		s.arrived, s.stable, s.late = c.Next, c.LastStable, false
 		s.queue = append(s.queue, c)
 		return nil
 	}
@@ -97,22 +100,6 @@ func (s *source) peek() (bool, error) {
 		s.cur.Reset(&s.chunk)
 	}
 	return true, nil
-}
-
-// next picks the partition whose next record has the lowest timestamp, nil if there is none.
-// The record is in the partition's head until take.
-func (in *input) next() (*source, error) {
-	var best *source
-	for _, s := range in.sources {
-		ok, err := s.peek()
-		if err != nil {
-			return nil, err
-		}
-		if ok && (best == nil || s.head.Timestamp < best.head.Timestamp) {
-			best = s
-		}
-	}
-	return best, nil
 }
 
 // take moves the partition's position behind its head.

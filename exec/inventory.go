@@ -43,7 +43,7 @@ func (a *App) takeInventory(ctx context.Context) error {
 			continue
 		}
 		mine = append(mine, name)
-		tps = append(tps, changelogPartitions(spec.sub, spec.partition)...)
+		tps = append(tps, a.changelogPartitions(spec.sub, spec.partition)...)
 	}
 	if len(others) > 0 {
 		a.cfg.Logger.Info("stores that no task of the plan has are left as they are", "stores", others)
@@ -105,7 +105,7 @@ func (a *App) lookInto(ctx context.Context, name string, spec taskSpec, view *ch
 		}
 	}
 	var reason string
-	part := view.of(changelogPartitions(spec.sub, spec.partition))
+	part := view.of(a.changelogPartitions(spec.sub, spec.partition))
 	switch {
 	case errors.Is(err, kvstore.ErrCorrupt):
 		reason = err.Error()

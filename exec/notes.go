@@ -145,7 +145,7 @@ func (n noted) Current(ctx context.Context, after int32) (commitlog.GroupMetadat
 func (t *task) commitAs(offsets map[commitlog.TopicPartition]int64) commitlog.Identity {
 	stale := t.renote
 	for _, st := range t.state.stores {
-		if !st.logged && len(st.inflight) > 0 {
+		if !st.logged && len(st.inflight) > 0 && !st.spec.Source {
 			st.logged, stale = true, true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
@@ -196,6 +197,24 @@ func (t *task) locate() error {
 		}
 		t.in.sources = append(t.in.sources, s)
 	}
+	if len(t.in.sources) > 1 {
+		ends, err := t.app.log.EndOffsets(t.starting, tps, commitlog.ReadCommitted)
+		if err != nil {
+			return err
+		}
+		for _, s := range t.in.sources {
+			s.stable = max(s.stable, ends[s.tp])
+		}
+	}
+	slices.SortStableFunc(t.in.sources, func(a, b *source) int { // of equal timestamps tables' records come first
+		switch {
+		case a.spec.Table == b.spec.Table:
+			return 0
+		case a.spec.Table:
+			return -1
+		}
+		return 1
+	})
 	return nil
 }
 

@@ -162,16 +162,14 @@ func (r *replay) take(c *commitlog.Chunk) error {
 	if c.Base != at { // E6
 		return fmt.Errorf("restore %s: read on at offset %d, want %d: positions must be contiguous", tp, c.Base, at)
 	}
-	var st *store
-	for _, s := range r.state.stores {
-		if s.spec.Changelog == tp.Topic {
-			st = s
-		}
-	}
+	st := r.state.of(tp.Topic)
 	var cur commitlog.Cursor
 	var rec commitlog.Record
 	cur.Reset(c)
 	for cur.Next(&rec) {
+		if st.spec.Source && (rec.Offset >= r.view.ends[tp] || !st.spec.Valid(rec.Key, rec.Value)) {
+			continue // it was not processed yet, or not into a row
+		}
 		if rec.Key == nil {
 			return fmt.Errorf("restore %s: offset %d has no key", tp, rec.Offset)
 		}
@@ -190,13 +188,17 @@ func (r *replay) take(c *commitlog.Chunk) error {
 	if err := cur.Err(); err != nil {
 		return fmt.Errorf("restore %s: %w", tp, err)
 	}
-	if r.positions[tp] = c.Next; c.Next >= r.view.ends[tp] {
+	next := c.Next
+	if st.spec.Source {
+		next = min(next, r.view.ends[tp])
+	}
+	if r.positions[tp] = c.Next; next >= r.view.ends[tp] {
 		delete(r.positions, tp)
 	}
 	if len(r.positions) == 0 {
 		r.state.synced = r.began // all that there was when it began is in the store with this batch
 	}
-	return r.flush(st, c.Next)
+	return r.flush(st, next)
 }
 
 // flush writes what has been read, up to a position in the changelog of st.

@@ -15,11 +15,21 @@ func (t *task) restore() error {
 		t.state = newState(nil, nil, limit)
 		return nil
 	}
-	tps := changelogPartitions(t.sub, t.partition)
+	tps := t.app.changelogPartitions(t.sub, t.partition)
 	began := t.app.cfg.Clock.Now()
 	view, err := t.app.viewChangelogs(t.starting, tps)
 	if err != nil {
 		return err
+	}
+	for _, spec := range t.sub.Stores {
+		for _, s := range t.in.sources {
+			if spec.Source && s.tp.Topic == spec.Changelog { // what the group has processed of it is in the state, and no more
+				view.ends[s.tp], view.processed[s.tp] = s.arrived, true
+				if !s.known {
+					view.ends[s.tp] = view.starts[s.tp]
+				}
+			}
+		}
 	}
 	if err := t.recall(view); err != nil {
 		return err
@@ -30,15 +40,17 @@ func (t *task) restore() error {
 	}
 	t.state = newState(t.db, t.sub.Stores, limit)
 	for _, st := range t.state.stores {
-		st.most, st.bound = t.app.limit(st.spec.Changelog), t.app.limitOf(st.spec.Changelog)
+		if !st.spec.Source { // what is in a source topic fits
+			st.most, st.bound = t.app.limit(st.spec.Changelog), t.app.limitOf(st.spec.Changelog)
+		}
 	}
 	if t.state.synced = label.synced; len(label.checkpoints) == 0 {
 		t.state.synced = began
 	}
 	r := &replay{task: t, view: view, began: began, positions: map[commitlog.TopicPartition]int64{}}
-	for i, tp := range tps {
-		st := t.state.stores[i]
-		st.changelogID, st.logged = view.ids[tp.Topic], view.ends[tp] > 0
+	for _, tp := range tps {
+		st := t.state.of(tp.Topic)
+		st.changelogID, st.logged = view.ids[tp.Topic], view.ends[tp] > 0 && !st.spec.Source
 		st.checkpoint = max(label.checkpoints[tp.Topic], view.starts[tp])
 		if st.checkpoint < view.ends[tp] {
 			r.positions[tp] = st.checkpoint

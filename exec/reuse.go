@@ -100,11 +100,13 @@ func readLabel(db kvstore.Store, sub *topology.Subtopology) (storeLabel, error) 
 type changelogView struct {
 	ids          map[string]commitlog.TopicID
 	starts, ends map[commitlog.TopicPartition]int64
+	// processed are partitions of source topics that are changelogs too, whose ends are not the logs' but how far the group has processed them.
+	processed map[commitlog.TopicPartition]bool
 }
 
 // viewChangelogs asks for the ids of changelogs, and for the offsets of the partitions.
 func (a *App) viewChangelogs(ctx context.Context, tps []commitlog.TopicPartition) (*changelogView, error) {
-	v := &changelogView{ids: map[string]commitlog.TopicID{}}
+	v := &changelogView{ids: map[string]commitlog.TopicID{}, processed: map[commitlog.TopicPartition]bool{}}
 	var names []string
 	for _, tp := range tps {
 		names = append(names, tp.Topic)
@@ -133,10 +135,13 @@ func (v *changelogView) of(tps []commitlog.TopicPartition) *changelogView {
 	return part
 }
 
-func changelogPartitions(sub *topology.Subtopology, partition int32) []commitlog.TopicPartition {
+// changelogPartitions are those of a task. A changelog that is a source topic may have fewer than the sub-topology has tasks.
+func (a *App) changelogPartitions(sub *topology.Subtopology, partition int32) []commitlog.TopicPartition {
 	var tps []commitlog.TopicPartition
 	for _, spec := range sub.Stores {
-		tps = append(tps, commitlog.TopicPartition{Topic: spec.Changelog, Partition: partition})
+		if int(partition) < a.partitions[spec.Changelog] {
+			tps = append(tps, commitlog.TopicPartition{Topic: spec.Changelog, Partition: partition})
+		}
 	}
 	return tps
 }
@@ -163,11 +168,13 @@ func (a *App) unusable(ctx context.Context, l storeLabel, sub *topology.Subtopol
 			return fmt.Sprintf("topic %s was created again: it has id %s, the store is from %s", topic, id, st.id), nil
 		}
 	}
-	if err := a.confirm(ctx, view.ends, func(tp commitlog.TopicPartition, end int64) bool { return l.checkpoints[tp.Topic] <= end }); err != nil {
+	if err := a.confirm(ctx, view.ends, func(tp commitlog.TopicPartition, end int64) bool {
+		return view.processed[tp] || l.checkpoints[tp.Topic] <= end
+	}); err != nil {
 		return "", err
 	}
 	var behind []string
-	for _, tp := range changelogPartitions(sub, partition) {
+	for _, tp := range a.changelogPartitions(sub, partition) {
 		offset, ok := l.checkpoints[tp.Topic]
 		switch start, end := view.starts[tp], view.ends[tp]; {
 		case !ok: // read from the start

@@ -132,6 +132,16 @@ func (s *state) store(name string) *store {
 	return nil
 }
 
+// of returns the store whose changelog the topic is, nil if there is none.
+func (s *state) of(changelog string) *store {
+	for _, st := range s.stores {
+		if st.spec.Changelog == changelog {
+			return st
+		}
+	}
+	return nil
+}
+
 // Get implements ops.Store.
 func (s *store) Get(key []byte) ([]byte, error) {
 	e, err := s.lookup(key)
@@ -259,9 +269,9 @@ func (s *state) seal(visit func(st *store, key, value []byte) error) error {
 }
 
 // committed notes that the transaction in flight has committed; ends holds the offset after
-// its last record by partition. It was closed at that time, when nobody else can have written to the changelogs
+// its last record by partition, offsets what it has committed of the input. It was closed at that time, when nobody else can have written to the changelogs
 // yet: a process that was paused since may find that others have.
-func (s *state) committed(ends map[commitlog.TopicPartition]int64, partition int32, at time.Time) {
+func (s *state) committed(ends, offsets map[commitlog.TopicPartition]int64, partition int32, at time.Time) {
 	s.synced = at
 	for _, st := range s.stores {
 		for _, e := range st.inflight {
@@ -274,7 +284,11 @@ func (s *state) committed(ends map[commitlog.TopicPartition]int64, partition int
 		}
 		clear(st.inflight)
 		st.inflight = st.inflight[:0]
-		if end, ok := ends[commitlog.TopicPartition{Topic: st.spec.Changelog, Partition: partition}]; ok {
+		logged := ends
+		if st.spec.Source {
+			logged = offsets
+		}
+		if end, ok := logged[commitlog.TopicPartition{Topic: st.spec.Changelog, Partition: partition}]; ok {
 			st.checkpoint = end
 		}
 	}

@@ -98,7 +98,7 @@ func stateRun(t *testing.T, r *rand.Rand) {
 			if flying < 0 {
 				continue
 			}
-			s.committed(map[commitlog.TopicPartition]int64{tp: int64(len(log))}, 3, time.Now())
+			s.committed(map[commitlog.TopicPartition]int64{tp: int64(len(log))}, nil, 3, time.Now())
 			flying, committed = -1, sealed
 		case 10:
 			if flying < 0 {
@@ -151,7 +151,7 @@ func TestALookupIsCheapWhenNothingCanBeEvicted(t *testing.T) {
 	require.Len(t, s.ring, 40_000)
 	require.InDelta(t, 24, sweeps, 3) // one for each eighth of the limit above it
 	require.NoError(t, s.seal(func(*store, []byte, []byte) error { return nil }))
-	s.committed(nil, 0, time.Now())
+	s.committed(nil, nil, 0, time.Now())
 	require.NoError(t, s.flush(time.Now()))
 	require.LessOrEqual(t, s.used, s.limit)
 	require.Zero(t, s.sweepAt)
@@ -169,7 +169,7 @@ func TestE4AStoreIsInStepAsOfItsLastCommit(t *testing.T) {
 	closed := time.UnixMilli(1_700_000_000_000)
 	require.NoError(t, s.stores[0].Put([]byte("k"), []byte("v")))
 	require.NoError(t, s.seal(func(*store, []byte, []byte) error { return nil }))
-	s.committed(nil, 0, closed)
+	s.committed(nil, nil, 0, closed)
 	require.NoError(t, s.flush(closed.Add(48*time.Hour)))
 	label, err := readLabel(db, &topology.Subtopology{Stores: []topology.StoreSpec{spec}})
 	require.NoError(t, err)

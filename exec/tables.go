@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -35,15 +36,29 @@ func newTable(a *App, spec *globaltable.Spec) *table {
 type lookups struct {
 	table *table
 	now   globaltable.Snapshot
+	// bridge has the task's own writes, nil if they are not remembered.
+	bridge *bridge
 }
 
-func (l *lookups) refresh() { l.now = l.table.loader.Entries().Snapshot() }
+func (l *lookups) refresh() {
+	if l.bridge != nil {
+		l.bridge.arrived() // before the snapshot, which has what has arrived
+	}
+	l.now = l.table.loader.Entries().Snapshot()
+}
 
 // release lets the table's past go, which a task without input would hold.
 func (l *lookups) release() { l.now = globaltable.Snapshot{} }
 
 // Get implements ops.Lookups.
-func (l *lookups) Get(key []byte) ([]byte, bool) { return l.now.Get(nil, key) }
+func (l *lookups) Get(key []byte) ([]byte, bool) {
+	if l.bridge != nil {
+		if r, ok := l.bridge.rows[string(key)]; ok {
+			return bytes.Clone(r.row), r.row != nil
+		}
+	}
+	return l.now.Get(nil, key)
+}
 
 // Table returns the process's view of one of the plan's global tables, which may be used beside the topology, from any goroutine,
 // also after Run. An error says that the plan does not look up in t.

@@ -259,8 +259,10 @@ func (t *task) loop() error {
 				return err
 			}
 		} else if wait {
-			if flush := t.flushIn(now); flush > 0 && (in == 0 || flush < in) {
-				in = flush
+			for _, other := range [...]time.Duration{t.flushIn(now), t.in.waiting(now)} {
+				if other > 0 && (in == 0 || other < in) {
+					in = other
+				}
 			}
 			if in > 0 {
 				timer.Reset(in)

@@ -52,6 +52,9 @@ const (
 	// delete.retention.ms, a day by default.
 	durableInterval = time.Hour
 
+	// latestInput is how long a task that has records of one input partition waits for those of another one that are known to be there.
+	latestInput = time.Second
+
 	// farOff is what a timer is made with that is set when there is something to wait for.
 	farOff = time.Hour
 

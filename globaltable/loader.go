@@ -1,6 +1,7 @@
 package globaltable
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -258,6 +259,17 @@ func (l *Loader) placeOf(r *Record, b []byte) (value []byte) {
 	r.Partition = int32(number())
 	r.Offset = int64(number())
 	return b
+}
+
+// Row returns the row that a record of the table's topic makes of its key, nil if it deletes that. The result is the caller's.
+func (s *Spec) Row(key, value []byte) ([]byte, error) {
+	switch {
+	case s.deletes(value):
+		return nil, nil
+	case s.enrich == nil:
+		return append([]byte{}, value...), nil
+	}
+	return s.enrich([]byte{}, bytes.Clone(key), bytes.Clone(value))
 }
 
 // deletes says whether a value takes its key out of the table.

@@ -13,9 +13,11 @@
 // # Operators by group
 //
 //	stateless    Map MapValues Filter FlatMap Branch Merge Peek
+//	may fail     TryMap TryMapValues (and Memo's question); see [Invalid]
 //	key change   Rekey Repartition (and Map, FlatMap, which may change the key)
 //	state        Memo Reduce Aggregate
-//	tables       Lookup LeftLookup
+//	keyed table  Table Join LeftJoin JoinTables
+//	global table Lookup LeftLookup
 //	ends         Source Sink
 //
 // Package topology has an example of each.

@@ -28,8 +28,8 @@ type Traits struct {
 	Gated bool
 	// Store is the durable name of its state, empty without.
 	Store string
-	// StateCodec describes the state's codec, see codec.Describe.
-	StateCodec string
+	// StateCodec describes the state's codec, see codec.Describe. StateKey is that of its keys, empty if they are the record's.
+	StateCodec, StateKey string
 	// Table is the name of the global table that it looks up in, empty without.
 	Table string
 }
@@ -77,6 +77,8 @@ type Env interface {
 	Counter(at *Traits, name string) *Counter
 	// Lookups returns the global table of that name.
 	Lookups(table string) (Lookups, error)
+	// Remember returns what has the task's lookups in a global table see rows at once that it writes to the table's topic, the latest so many of them.
+	Remember(table string, rows int) (func(key, value []byte) error, error)
 	// Asker returns the process's asker for the Memo of that name.
 	Asker(name string, concurrency int) *Asker
 }

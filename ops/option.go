@@ -1,6 +1,9 @@
 package ops
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Option adjusts one operator. Which options an operator takes is said in its own doc; one
 // that it does not take is an error of Build.
@@ -25,6 +28,10 @@ type Options struct {
 	// Partitioner is by which rule a source's records lie in their partitions, OnMisplaced what it does with those that do not.
 	Partitioner Partitioner
 	OnMisplaced MisplacedPolicy
+	// OnTimestamp is what a source does with records without a timestamp.
+	OnTimestamp TimestampPolicy
+	// Remember is how many rows written to a global table's topic the task's own lookups see at once.
+	Remember int
 	// Given lists the options by name in the order they were given.
 	Given []string
 	// Err is the first option with an invalid argument.
@@ -135,6 +142,51 @@ func OnLost(p LostPolicy) Option {
 	}
 }
 
+// TimestampPolicy says what a source does with a record that has no timestamp: -1 in Kafka, or any other negative number.
+type TimestampPolicy int8
+
+const (
+	// KeepTimestamp processes the record as it is: before all others that are there, as one of the lowest timestamp, and what it becomes has none either. It is the
+	// default.
+	KeepTimestamp TimestampPolicy = iota
+	// RefuseTimestamp ends the run with the record's coordinates.
+	RefuseTimestamp
+	// SkipTimestamp passes the record over and counts it as CountSkipped.
+	SkipTimestamp
+)
+
+// ErrTimestamp says that a record has no timestamp, and that its source refuses such.
+var ErrTimestamp = errors.New("the record has no timestamp, which the source refuses (ops.OnTimestamp)")
+
+// OnTimestamp sets what a Source does with records without a timestamp.
+func OnTimestamp(p TimestampPolicy) Option {
+	return func(o *Options) {
+		o.Given = append(o.Given, "OnTimestamp")
+		if o.OnTimestamp = p; p < KeepTimestamp || p > SkipTimestamp {
+			o.fail(fmt.Errorf("OnTimestamp (%d) must be KeepTimestamp, RefuseTimestamp or SkipTimestamp", p))
+		}
+	}
+}
+
+// timeless is what becomes of records without a timestamp in one task: it says whether the record in process goes on.
+func (p TimestampPolicy) timeless(site *Site) func() (bool, error) {
+	m := site.Meta()
+	var skipped *Counter
+	if p == SkipTimestamp {
+		skipped = site.Counter(site.At, CountSkipped)
+	}
+	return func() (bool, error) {
+		switch {
+		case m.Timestamp >= 0 || p == KeepTimestamp:
+			return true, nil
+		case p == SkipTimestamp:
+			skipped.Add(1)
+			return false, nil
+		}
+		return false, ErrTimestamp
+	}
+}
+
 // PartitionedBy declares by which rule whoever writes a Source's topic chooses partitions. Without it the rule is Murmur2,
 // that of Java's clients. Sources whose keys meet in state must have one rule, and one that goes by the key; others need
 // Repartition in between. Records that feed state are checked as they are read, see OnMisplaced.
@@ -169,6 +221,18 @@ func OnMisplaced(p MisplacedPolicy) Option {
 		o.Given = append(o.Given, "OnMisplaced")
 		if o.OnMisplaced = p; p < RefuseMisplaced || p > CountMisplaced {
 			o.fail(fmt.Errorf("OnMisplaced (%d) must be RefuseMisplaced or CountMisplaced", p))
+		}
+	}
+}
+
+// Remember has the lookups of a task in a global table see the rows that it writes to the table's topic itself, before the table has read them there: the latest
+// n of them. It is a bridge over some milliseconds and no more: a row that is not remembered, since there were more, since another task wrote it, or since the process died, is
+// seen when it has come back. What a transaction that is aborted wrote is never seen.
+func Remember(n int) Option {
+	return func(o *Options) {
+		o.Given = append(o.Given, "Remember")
+		if o.Remember = n; n < 1 || n > 10_000_000 {
+			o.fail(fmt.Errorf("Remember (%d) must be from 1 to 10000000", n))
 		}
 	}
 }

@@ -6,6 +6,8 @@ import "fmt"
 type SinkOp[K, V any] struct {
 	Topic   Topic[K, V]
 	Options Options
+	// Table is the global table that the topic is of, if Options.Remember is set.
+	Table string
 }
 
 // Sink writes a topic within the task's transaction. The partition is that of Kafka's default
@@ -25,6 +27,12 @@ func (s SinkOp[K, V]) Wire(site *Site) (Emit[K, V], error) {
 	if err != nil {
 		return nil, err
 	}
+	var remember func(key, value []byte) error
+	if s.Options.Remember > 0 {
+		if remember, err = site.Remember(s.Table, s.Options.Remember); err != nil {
+			return nil, err
+		}
+	}
 	m, at, key, value := site.Meta(), site.At, s.Topic.Key, s.Topic.Value
 	kbuf, vbuf := make([]byte, 0, 64), make([]byte, 0, 256) // non-nil: a nil result means null
 	return func(k K, v V) error {
@@ -43,7 +51,10 @@ func (s SinkOp[K, V]) Wire(site *Site) (Emit[K, V], error) {
 		if vb != nil {
 			vbuf = vb
 		}
-		return out.Write(m, kb, vb)
+		if err := out.Write(m, kb, vb); err != nil || remember == nil {
+			return err
+		}
+		return remember(kb, vb)
 	}, nil
 }
 

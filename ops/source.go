@@ -11,7 +11,7 @@ type SourceOp[K, V any] struct {
 // Source reads a topic. Each record is decoded strictly; one that cannot be decoded ends
 // the run with its coordinates, unless OnInvalid says otherwise. A group without committed offsets begins at the topic's earliest record.
 // Input that is gone before it was read ends the run as well, unless OnLost says otherwise.
-// Options: Name, OnLost, OnInvalid, PartitionedBy, OnMisplaced.
+// Options: Name, OnLost, OnInvalid, OnTimestamp, PartitionedBy, OnMisplaced.
 func Source[K, V any](t Topic[K, V], opts ...Option) SourceOp[K, V] {
 	return SourceOp[K, V]{Topic: t, Options: Collect(opts)}
 }
@@ -28,8 +28,14 @@ func (s SourceOp[K, V]) Wire(site *Site, down Emit[K, V]) (Emit[[]byte, []byte],
 	if err != nil {
 		return nil, err
 	}
+	timed := s.Options.OnTimestamp.timeless(site)
 	return func(kb, vb []byte) error {
 		m.At = at
+		if m.Timestamp < 0 {
+			if ok, err := timed(); !ok {
+				return err
+			}
+		}
 		k, err := key.Decode(kb)
 		if err != nil {
 			_, _, err := invalid.take("key", err, kb, vb)

@@ -41,14 +41,8 @@ func (b *Builder) From[K, V any](s ops.SourceOp[K, V]) Stream[K, V] {
 	if b == nil {
 		panic("topology: From of a nil Builder: make one with topology.New")
 	}
-	n := b.add(roleSource, s.Traits())
-	n.options(s.Options, "Name", "OnLost", "OnInvalid", "PartitionedBy", "OnMisplaced")
-	n.traitsOf(s.Traits())
-	n.topic(s.Topic.Name)
-	n.invalid[V]()
-	s.Options.OnInvalid = n.opts.OnInvalid
+	n := b.source(&s)
 	of := &shape[K, V]{part[K]{codec: s.Topic.Key, from: n}, part[V]{codec: s.Topic.Value, from: n}}
-	n.topicCodecs(s.Topic.Key, s.Topic.Value)
 	n.wire = func(site *ops.Site, down []any) (any, error) {
 		d, err := as[ops.Emit[K, V]](down[0])
 		if err != nil {
@@ -57,6 +51,18 @@ func (b *Builder) From[K, V any](s ops.SourceOp[K, V]) Stream[K, V] {
 		return s.Wire(site, d)
 	}
 	return leave(n, of)
+}
+
+// source records the node of a source, and sets in s what the builder knows.
+func (b *Builder) source[K, V any](s *ops.SourceOp[K, V]) *node {
+	n := b.add(roleSource, s.Traits())
+	n.options(s.Options, "Name", "OnLost", "OnInvalid", "OnTimestamp", "PartitionedBy", "OnMisplaced")
+	n.traitsOf(s.Traits())
+	n.topic(s.Topic.Name)
+	n.invalid[V]()
+	s.Options.OnInvalid = n.opts.OnInvalid
+	n.topicCodecs(s.Topic.Key, s.Topic.Value)
+	return n
 }
 
 // Build checks the whole topology and returns its plan, or everything that is wrong with it: an
@@ -131,7 +137,11 @@ func (b *Builder) checkEnds() {
 			continue
 		}
 		for _, p := range n.ports {
-			if len(p.to) > 0 {
+			if len(p.to) > 0 || n.keeps && n.readers > 0 {
+				continue
+			}
+			if n.keeps {
+				n.fail("nobody reads the table: Join a stream with it, or end the Updates of it with To(ops.Sink(...))")
 				continue
 			}
 			if p.label != "" {

@@ -95,6 +95,10 @@ func (p *place) trace() {
 			p.keyed = union(p.keyed, parent.keyed)
 		}
 	}
+	if p.reads != nil {
+		p.sources = union(p.sources, p.reads.sources)
+		p.keyed = union(p.keyed, p.reads.keyed)
+	}
 }
 
 // take merges another group into g.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/wickerwork/wicker/globaltable"
 	"github.com/wickerwork/wicker/ops"
 )
 
@@ -33,6 +34,9 @@ func (p *Plan) Describe() string {
 		if t.Skip {
 			w.WriteString(", on invalid records skips")
 		}
+		if by := p.fills(t); len(by) > 0 {
+			fmt.Fprintf(&w, ", filled by sub-topology %s of this plan: if its keys grow with the data, it outgrows every process; then use Rekey and Memo", strings.Join(by, " and "))
+		}
 		w.WriteByte('\n')
 	}
 	w.WriteString("\ntopics\n")
@@ -44,6 +48,17 @@ func (p *Plan) Describe() string {
 		w.WriteByte('\n')
 	}
 	return w.String()
+}
+
+// fills returns the sub-topologies that write to a table's topics (P7).
+func (p *Plan) fills(t *globaltable.Spec) []string {
+	var by []string
+	for _, s := range p.subs {
+		if slices.ContainsFunc(t.Topics, func(topic string) bool { return slices.Contains(s.Sinks, topic) }) {
+			by = append(by, s.Name)
+		}
+	}
+	return by
 }
 
 // counted says where a topic's partition count comes from.
@@ -82,6 +97,9 @@ func (s *Subtopology) describe(w *strings.Builder, app string) {
 			if i == 0 {
 				sep = " ->"
 			}
+			if len(e.to) == 0 {
+				continue // a table that is only joined with
+			}
 			w.WriteString(sep)
 			if e.label != "" {
 				fmt.Fprintf(w, " %s", e.label)
@@ -118,6 +136,14 @@ func (p *place) title() string {
 	return title
 }
 
+// changelog is the topic that holds the place's state.
+func (p *place) changelog(app string) string {
+	if p.node.changelog != "" {
+		return p.node.changelog
+	}
+	return changelogTopic(app, p.at.Store)
+}
+
 // invalid says what becomes of invalid records, if that is not the default.
 func (p *place) invalid() []string {
 	if p.node == nil || p.node.opts.OnInvalid.String() == ops.FailInvalid.String() {
@@ -147,7 +173,13 @@ func (p *place) details(app string) []string {
 		all = append(all, "writes "+p.topic+" ("+p.key+" -> "+p.value+")")
 	}
 	if p.at.Store != "" {
-		all = append(all, "state in "+changelogTopic(app, p.at.Store)+" ("+p.at.StateCodec+")")
+		if p.at.StateKey != "" {
+			all = append(all, "by "+p.at.StateKey)
+		}
+		all = append(all, "state in "+p.changelog(app)+" ("+p.at.StateCodec+")")
+	}
+	if p.reads != nil {
+		all = append(all, "joins with "+p.reads.at.Name)
 	}
 	if p.role != roleSource {
 		all = append(all, p.invalid()...)

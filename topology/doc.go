@@ -15,9 +15,11 @@
 //
 //	begin, end    From To
 //	stateless     Map MapValues Filter FlatMap Peek Branch Merge Via
+//	may fail      TryMap TryMapValues
 //	key change    Rekey Repartition (Map and FlatMap may change the key too)
 //	state by key  Memo Reduce Aggregate
-//	global table  Lookup LeftLookup
+//	keyed table   Builder.Table Stream.Table Join LeftJoin, and the functions JoinTables and Updates
+//	global table  Lookup LeftLookup ToTable
 //
 // # What a plan is
 //
@@ -26,7 +28,7 @@
 // list both, [Plan.Describe] is the same as text, [Plan.Mermaid] and [Plan.DOT] draw it, and
 // [Plan.Resolve] gives internal topics their partition counts.
 //
-// The rules, whose numbers comments and tests cite (P6 is not built; P4 is checked where records are read, by package exec):
+// The rules, whose numbers comments and tests cite (P4 is checked where records are read, by package exec):
 //
 //   - P1. Where an operator changes the key and one that keeps state by key follows, records go through a
 //     repartition topic, as late as possible: what drops or shrinks records comes first, and what needs no
@@ -43,6 +45,10 @@
 //     state behind a Map or FlatMap, whose key has no name, is an error of Build until a Rekey is between.
 //   - P5. The plan is text: Describe is stable and has no source positions, so that a golden file of it in a program's
 //     tests shows each change of what is durable. Topics has what an operator of a cluster needs to create them.
+//   - P6. What lasts is a [Lock]: CheckLock says what the change from one plan to the next means for it, with the way out. [Builder.Adopt]
+//     renames an operator and keeps what it has, [Builder.Retire] gives it up.
+//   - P7. Where a plan looks up in a global table that it fills itself, Describe says so: if the table's keys grow with the data,
+//     it outgrows every process, and a Rekey and Memo is the place for it.
 //
 // Where records wait (Memo), the plan gives each waiting place a level and makes ways that meet equally long,
 // so that records leave in the order in which they came (see ops.Gate). Describe shows levels as gates.
@@ -59,8 +65,8 @@
 //
 // A name is of letters, digits, '.', '_' and '-', and the topic's name, as derived, has at most 249 bytes.
 // Names must differ by more than '.' and '_', which Kafka's metrics do not tell apart. A topic of the
-// user's may not have a name of the above forms. Renaming state means to begin without it; renaming a Rekey means that
-// what lies unread in its topic is lost. Labels (ops.Name) are free, and may change at any time.
+// user's may not have a name of the above forms. Renaming state would mean to begin without it, and renaming a Rekey that
+// what lies unread in its topic is lost: both are refused (P6). Labels (ops.Name) are free, and may change at any time.
 //
 // # Errors
 //

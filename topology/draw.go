@@ -62,7 +62,7 @@ func (p *Plan) draw(w drawing) {
 				w.edge(at[pl], ids[topic], "invalid", true)
 			}
 			if pl.at.Store != "" {
-				w.edge(at[pl], ids[changelogTopic(p.app, pl.at.Store)], "", true)
+				w.edge(at[pl], ids[pl.changelog(p.app)], "", true)
 			}
 			for _, t := range p.tables {
 				if t.Name == pl.at.Table {

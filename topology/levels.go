@@ -8,17 +8,24 @@ import (
 
 // levels sets how many gates records have passed at each place, and puts Holds on the edges
 // where they have passed fewer than others that they meet: in front of a Merge, and in front of sinks
-// into one topic. All records that meet have then passed equally many, which keeps their order (E2,
+// into one topic. A keyed table changes at the level at which others join with it. All records that meet have then passed equally many, which keeps their order (E2,
 // see ops.Gate).
 func (s *Subtopology) levels() {
-	level := func(p *place) {
-		for _, parent := range p.in {
-			p.level = max(p.level, parent.passed())
+	for raised := true; raised; { // once more if a table is to wait for those that join with it
+		raised = false
+		for _, p := range s.places {
+			for _, parent := range p.in {
+				p.level = max(p.level, parent.passed())
+			}
+			if t := p.reads; t != nil {
+				p.level = max(p.level, t.level)
+				raised = raised || t.level < p.level
+				t.level = p.level
+			}
 		}
 	}
 	sinks := map[string]int{} // by topic
 	for _, p := range s.places {
-		level(p)
 		if p.role == roleSink {
 			sinks[p.topic] = max(sinks[p.topic], p.level)
 		}

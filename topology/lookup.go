@@ -1,6 +1,8 @@
 package topology
 
 import (
+	"strings"
+
 	"github.com/wickerwork/wicker/globaltable"
 	"github.com/wickerwork/wicker/ops"
 )
@@ -40,6 +42,33 @@ func (s Stream[K, V]) lookup[TK, TV, V2 any](kind string, table globaltable.Tabl
 	return operator(n, op, &shape[K, V2]{s.of.key, partOf[V2](n, "ValueCodec", n.opts.ValueCodec)})
 }
 
+// ToTable ends the stream in the topic of a global table, so that the topology maintains the table: rows commit with the record that they came from, and every
+// instance sees them when it has read them there. A value that the table's codec encodes to null deletes a row. The table must be one that the topology looks up
+// in, with one topic. Where its keys are as many as the data has, it grows with the data, in every process: then a Rekey and a Memo, or an Aggregate, is what keeps it. Options: Name,
+// Remember, which lets the task's own lookups see the rows at once.
+func (s Stream[K, V]) ToTable(table globaltable.Table[K, V], opts ...ops.Option) End {
+	n := s.add("Sink", table.Name())
+	n.role = roleSink
+	n.options(ops.Collect(opts), "Name", "Remember")
+	key, value := table.Codecs()
+	sink := ops.SinkOp[K, V]{Options: n.opts, Table: table.Name()}
+	spec, err := table.Spec()
+	switch {
+	case err != nil:
+		n.fail("%w", err)
+	case len(spec.Topics) > 1:
+		n.fail("table %s has the topics %s: use To with the one that is meant", spec.Name, strings.Join(spec.Topics, " and "))
+	default:
+		n.maintains = spec
+		sink.Topic = ops.NewTopic(spec.Topics[0], key, value)
+		n.traitsOf(sink.Traits())
+		n.topic(sink.Topic.Name)
+		n.topicCodecs(key, value)
+	}
+	n.wire = func(site *ops.Site, _ []any) (any, error) { return sink.Wire(site) }
+	return End{n.b}
+}
+
 // tables returns the tables that are looked up in, each once, and reports what does not go together.
 func (b *Builder) tables() []*globaltable.Spec {
 	var all []*globaltable.Spec
@@ -65,6 +94,16 @@ func (b *Builder) tables() []*globaltable.Spec {
 			if s := sources[topic]; s != nil {
 				n.fail("its topic %s is read as a stream at %s: a record's row would be seen by some of the records behind it and not by others", topic, s.at)
 			}
+		}
+	}
+	for _, n := range b.nodes {
+		if n.maintains == nil || n.poisoned {
+			continue
+		}
+		if was := first[n.maintains.Name]; was == nil {
+			n.fail("nobody looks up in table %s: To(ops.Sink(...)) writes its topic", n.maintains.Name)
+		} else if !was.table.Same(n.maintains) {
+			n.fail("another table of that name is looked up in at %s: use one value for both", was.at)
 		}
 	}
 	return all

@@ -75,6 +75,43 @@ var features = map[string]func(b *topology.Builder){
 			FlatMap(func(k, v string, emit func(string, string)) { emit(k, v) }).
 			To(ops.Sink(text("out"), ops.Name("clean")))
 	},
+	// a stream joined with a keyed table, whose topic is its changelog
+	"keyed-table": func(b *topology.Builder) {
+		customers := b.Table("customers", ops.Source(text("customers"), ops.OnInvalid(ops.SkipInvalid)))
+		b.From(ops.Source(text("orders"))).Join(customers, join).To(ops.Sink(text("out")))
+	},
+	// a stream whose key was changed goes through a topic to the table; what is behind a Memo waits for it, and so does the table
+	"join-behind-rekey": func(b *topology.Builder) {
+		customers := b.Table("customers", ops.Source(text("customers")))
+		b.From(ops.Source(text("orders"))).Rekey("by-customer", same).Memo(asks("answers"), join).
+			LeftJoin(customers, func(v, row string, _ bool) string { return v + row }, ops.Name("with customer")).
+			To(ops.Sink(text("out")))
+	},
+	// two tables joined with each other, one of them made of a stream
+	"two-tables": func(b *topology.Builder) {
+		customers := b.Table("customers", ops.Source(text("customers")))
+		latest := b.From(ops.Source(text("orders"))).Table(ops.NewState("latest", codec.String, codec.String))
+		topology.JoinTables(customers, latest, join, ops.Name("both"), ops.ValueCodec(codec.Nullable(codec.String))).
+			To(ops.Sink(ops.NewTopic("joined", codec.String, codec.Nullable(codec.String))))
+		topology.Updates(latest, ops.ValueCodec(codec.Nullable(codec.String))).To(ops.Sink(ops.NewTopic("updates", codec.String, codec.Nullable(codec.String))))
+	},
+	// a global table that the topology maintains
+	"maintained-table": func(b *topology.Builder) {
+		rows := globaltable.New("rows", codec.String, codec.String)
+		s := b.From(ops.Source(text("in"))).LeftLookup(rows, same, func(v, row string, _ bool) string { return v + row })
+		s.ToTable(rows, ops.Name("remembered"), ops.Remember(100))
+		s.To(ops.Sink(text("out")))
+	},
+	// state by a key within the record's key
+	"refined": func(b *topology.Builder) {
+		b.From(ops.Source(text("in"))).
+			Refine(func(_, v string) string { return v }).
+			Aggregate(ops.NewFineState("by-value", codec.String, codec.String, codec.Int64), func(_, _, _ string, n int64) int64 { return n + 1 }).
+			MapValues(func(n int64) string { return "" }).
+			Refine(func(_, v string) int64 { return int64(len(v)) }).
+			Reduce(ops.NewFineState("by-length", codec.String, codec.Int64, codec.String), join).
+			To(ops.Sink(text("out")))
+	},
 	// functions that may fail, and what becomes of records that they find invalid
 	"functions-that-fail": func(b *topology.Builder) {
 		try := func(v string) (string, error) { return v, nil }

@@ -28,7 +28,7 @@ var misuses = map[string]func(b *topology.Builder){
 	"nilFunctions": nilFunctions, "nilCodecs": nilCodecs, "wrongOptions": wrongOptions, "badOptions": badOptions,
 	"foreign": foreign, "deadEnds": deadEnds, "durableNames": durableNames, "longNames": longNames, "takenNames": takenNames,
 	"topicNames": topicNames, "metricNames": metricNames, "internalNames": internalNames, "stateKeys": stateKeys, "keyChanges": keyChanges, "encodings": encodings, "partitioners": partitioners,
-	"fixedCounts": fixedCounts, "noCodecs": noCodecs, "tables": tables, "invalidRecords": invalidRecords, "followUps": followUps, "helpers": helpers,
+	"fixedCounts": fixedCounts, "noCodecs": noCodecs, "tables": tables, "invalidRecords": invalidRecords, "keyedTables": keyedTables, "refined": refined, "maintained": maintained, "followUps": followUps, "helpers": helpers,
 }
 
 func nilFunctions(b *topology.Builder) {
@@ -78,6 +78,52 @@ func invalidRecords(b *topology.Builder) {
 	s = s.TryMap(func(k, v string) (string, string, error) { return k, v, nil }, // want TryMap: OnInvalid: Substitute gives a value and no key: TryMapValues takes it
 		ops.OnInvalid(ops.Substitute(func(ops.InvalidRecord) (string, bool) { return "", true })))
 	s.Filter(short, ops.OnInvalid(ops.SkipInvalid)).To(ops.Sink(text("out"))) // want Filter: Filter takes no option OnInvalid
+}
+
+func keyedTables(b *topology.Builder) {
+	other := topology.New("other")
+	foreign := other.Table("foreign", ops.Source(text("foreign")))
+	b.Table("unread", ops.Source(text("unread")))                                                                                                // want Table "unread": nobody reads the table: Join a stream with it, or end the Updates of it with To(ops.Sink(...))
+	b.Table("replaced", ops.Source(text("replaced"), ops.OnInvalid(ops.Substitute(func(ops.InvalidRecord) (string, bool) { return "", true })))) // want Source "replaced": OnInvalid: a table takes no Substitute, since its topic, from which its rows are read again, would not have that
+	b.Table("timeless", ops.Source(text("timeless"), ops.OnTimestamp(ops.SkipTimestamp)))                                                        // want Source "timeless": OnTimestamp: a table skips no records for their timestamps, since its rows are read again from its topic without looking at those
+	hex := b.Table("hex", ops.Source(ops.NewTopic("hex", codec.Limit[string](codec.String, 9), codec.String)))
+	s := b.From(ops.Source(text("in")))
+	s.Join(hex, join).To(ops.Sink(text("out")))                              // want Join "hex": the table's keys are encoded as {limit}, the stream's as string: equal keys would lie apart, so use one codec
+	s.Join(foreign, join).To(ops.Sink(text("out")))                          // want Join "foreign": the table Table "foreign" at @-7 belongs to another Builder
+	s.Join(topology.Table[string, string]{}, join).To(ops.Sink(text("out"))) // want Join: the table is the zero Table: a table begins with Builder.Table or Stream.Table
+	mine := s.Table(ops.NewState("mine", codec.String, codec.String))
+	s.Join[string, string](mine, nil).To(ops.Sink(text("out"))) // want Join "mine": the function is nil
+	pointers := ops.NewTopic("pointers", codec.String, codec.Nullable(codec.String))
+	topology.JoinTables(mine, mine, join).To(ops.Sink(pointers)) // want JoinTables "mine": a table cannot be joined with itself
+	rule := b.Table("rule", ops.Source(text("rule"), ops.PartitionedBy(ops.CRC32)))
+	s.Join(rule, join).To(ops.Sink(text("out"))) // want Join "rule": it keeps state by key, but topic in is partitioned by Murmur2 and topic rule by CRC32, so that equal keys lie in different partitions: put Repartition("name") behind one of them, or declare with ops.PartitionedBy how they are really written
+}
+
+func refined(b *topology.Builder) {
+	s := b.From(ops.Source(text("in")))
+	out := ops.Sink(text("out"))
+	none := ops.State[ops.Fine[string, string], string]{Name: "none"}
+	s.Refine(same).Reduce(none, join).To(out) // want Reduce "none": the state's key codec is nil // want Reduce "none": the state's codec is nil
+	hex := codec.Limit[string](codec.String, 9)
+	s.Refine(same).Reduce(ops.NewFineState[string, string, string]("a", hex, codec.String, codec.String), join).To(out) // want Reduce "a": the state's keys are encoded as {limit}, the stream's as string: state lies where its records' keys do, so use one codec
+	s.Refine(same).Reduce(ops.NewFineState("b", codec.String, codec.String, codec.String), nil).To(out)                 // want Reduce "b": the function is nil
+	s.Refine[string](nil).Reduce(ops.NewFineState("c", codec.String, codec.String, codec.String), join).To(out)         // want Reduce "c": the function is nil
+	json := ops.NewState("d", codec.JSON[ops.Fine[string, string]](), codec.String)
+	s.Refine(same).Reduce(json, join).To(out)                                                                                                                    // want Reduce "d": the state's key codec is json Fine[string,string]: it must be one of ops.FineCodec
+	s.Map(func(k, v string) (string, string) { return k, v }).Refine(same).Reduce(ops.NewFineState("e", codec.String, codec.String, codec.String), join).To(out) // want Reduce "e": it keeps state by key, but Map at @-0 in front of it may change the key: put Rekey("name", ...) in between
+}
+
+func maintained(b *topology.Builder) {
+	s := b.From(ops.Source(text("in")))
+	rows := globaltable.New("rows", codec.String, codec.String)
+	s = s.Lookup(rows, same, join)
+	s.ToTable(rows, ops.Remember(0))                                                // want Sink "rows": Remember (0) must be from 1 to 10000000
+	s.ToTable(globaltable.New("rows", codec.String, codec.String))                  // want Sink "rows": another table of that name is looked up in at @-2: use one value for both
+	s.ToTable(globaltable.New("alone", codec.String, codec.String))                 // want Sink "alone": nobody looks up in table alone: To(ops.Sink(...)) writes its topic
+	s.ToTable(globaltable.New("two", codec.String, codec.String).Topics("a", "b"))  // want Sink "two": table two has the topics a and b: use To with the one that is meant
+	s.ToTable(globaltable.Table[string, string]{})                                  // want Sink: the table has no name: it is made by globaltable.New
+	b.From(ops.Source(text("never"), ops.OnTimestamp(7))).To(ops.Sink(text("out"))) // want Source "never": OnTimestamp (7) must be KeepTimestamp, RefuseTimestamp or SkipTimestamp
+	s.To(ops.Sink(text("out"), ops.Remember(1)))                                    // want Sink "out": Sink takes no option Remember
 }
 
 func nilCodecs(b *topology.Builder) {

@@ -39,6 +39,18 @@ type node struct {
 	key, value string
 	// table is what the node looks up in, nil if it does not.
 	table *globaltable.Spec
+	// maintains is the global table whose topic the node writes, nil if it is no ToTable.
+	maintains *globaltable.Spec
+	// reads is the operator that keeps the keyed table which the node joins with, nil if it does not.
+	reads *node
+	// keeps says that the node keeps a keyed table, readers how many join with it.
+	keeps   bool
+	readers int
+	// changelog is the source topic that is the changelog of the node's state, empty if that has one of its own, and valid says which of its
+	// records are rows. tableSource is the source in front.
+	changelog   string
+	valid       func(key, value []byte) bool
+	tableSource bool
 	// poisoned says that something about the node was reported, unnamed that its name was.
 	poisoned, unnamed bool
 }

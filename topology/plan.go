@@ -51,7 +51,15 @@ type StoreSpec struct {
 	Key, Codec string
 	// Op is the operator's kind, for example "Aggregate".
 	Op string
+	// Source says that the changelog is a source topic, which the sub-topology reads: rows are as its records, and up to where the group has
+	// processed it.
+	Source bool
+
+	valid func(key, value []byte) bool
 }
+
+// Valid says whether a record of a changelog that is a source topic makes, or deletes, a row. A null key or value is nil.
+func (s StoreSpec) Valid(key, value []byte) bool { return s.valid == nil || s.valid(key, value) }
 
 // TopicKind says what a topic is to a plan.
 type TopicKind int8
@@ -156,6 +164,8 @@ type SourceSpec struct {
 	At *ops.Traits
 	// Repartition says that the topic is a repartition topic, which nobody but the sub-topology reads.
 	Repartition bool
+	// Table says that the topic is that of a keyed table: of records with equal timestamps its come first.
+	Table bool
 	// OnLost is how reading goes on when records are gone before they were read.
 	OnLost ops.LostPolicy
 	// OnInvalid is what becomes of records that cannot be decoded, a topic of dead letters named in full.
@@ -184,6 +194,7 @@ func (p *place) source() SourceSpec {
 	spec := SourceSpec{Topic: p.topic, At: p.at, Repartition: p.rekey != nil, Keyed: p.feeds}
 	if p.node != nil {
 		o := &p.node.opts
+		spec.Table = p.node.tableSource
 		spec.OnLost, spec.OnInvalid, spec.Partitioner, spec.OnMisplaced = o.OnLost, o.OnInvalid, o.Partitioner, o.OnMisplaced
 	}
 	return spec
@@ -205,6 +216,8 @@ type place struct {
 	wire  wireFunc
 	outs  []exit
 	in    []*place // parents, one for each edge
+	// reads is the keyed table that it joins with, nil if it does not.
+	reads *place
 	// topic is what a source reads and a sink writes, with its codecs.
 	topic, key, value string
 	// rekey is the node that a repartition topic is for, at both ends; nil elsewhere.
@@ -278,6 +291,7 @@ func (b *Builder) places(of needs, cuts map[*port]*node) []*place {
 		e.to = append(e.to, to)
 		to.in = append(to.in, h.from)
 	}
+	placed := map[*node]*place{}
 	waiting := map[*port]*place{} // the near end of a cut, until its place among the edges is known
 	for _, n := range b.nodes {
 		traits := n.traits
@@ -285,6 +299,9 @@ func (b *Builder) places(of needs, cuts map[*port]*node) []*place {
 			traits.Store = n.lasting()
 		}
 		at := add(&place{at: &traits, label: n.label, role: n.role, wire: n.wire, node: n})
+		if placed[n] = at; n.reads != nil {
+			at.reads = placed[n.reads]
+		}
 		if n.role == roleSource || n.role == roleSink {
 			at.topic, at.key, at.value = n.traits.Name, n.key, n.value
 		}
@@ -343,7 +360,11 @@ func split(places []*place) []*Subtopology {
 		return i
 	}
 	for _, p := range places {
-		for _, parent := range p.in {
+		near := p.in
+		if p.reads != nil {
+			near = append(slices.Clip(near), p.reads)
+		}
+		for _, parent := range near {
 			a, b := find(p.order), find(parent.order)
 			root[max(a, b)] = min(a, b) // the first declared stands for all
 		}
@@ -379,8 +400,11 @@ func (s *Subtopology) summarize(app string) {
 			s.Sinks = append(s.Sinks, p.topic)
 		case p.at.Store != "":
 			st := StoreSpec{Name: p.at.Store, As: p.at.Name, Changelog: changelogTopic(app, p.at.Store), Codec: p.at.StateCodec, Op: p.at.Op}
-			if len(p.keyed) > 0 {
+			if st.Key = p.at.StateKey; st.Key == "" && len(p.keyed) > 0 {
 				st.Key = p.keyed[0].key
+			}
+			if topic := p.node.changelog; topic != "" {
+				st.Changelog, st.Source, st.valid = topic, true, p.node.valid
 			}
 			s.Stores = append(s.Stores, st)
 		}
@@ -430,7 +454,7 @@ func topics(p *Plan, places []*place) []TopicSpec {
 		switch {
 		case at.role == roleSink:
 			add(TopicSpec{Name: at.topic, Kind: SinkTopic})
-		case at.at.Store != "" && len(at.keyed) > 0:
+		case at.at.Store != "" && len(at.keyed) > 0 && at.node.changelog == "":
 			// Every task of the sub-topology has a partition, also one whose number the state's own
 			// sources do not have.
 			t := TopicSpec{Name: changelogTopic(p.app, at.at.Store), Kind: ChangelogTopic, Config: changelogConfig}

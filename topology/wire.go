@@ -80,6 +80,10 @@ func (*dryEnv) Asker(_ string, concurrency int) *ops.Asker { return ops.NewAsker
 
 func (*dryEnv) Lookups(string) (ops.Lookups, error) { return dryTable{}, nil }
 
+func (*dryEnv) Remember(string, int) (func(key, value []byte) error, error) {
+	return func(_, _ []byte) error { return nil }, nil
+}
+
 type dryTable struct{}
 
 func (dryTable) Get([]byte) ([]byte, bool) { return nil, false }
