@@ -267,7 +267,7 @@ func TestFlags(t *testing.T) {
 	o := settings{runs: -1, keys: 1, sides: "one", dir: "d"}
 	require.EqualError(t, o.validate(), "-runs (-1) must be >= 0\n-keys (1) must be >= 10000\n-sides (\"one\") must be both, wicker or streams")
 	_, err := pick([]string{"map", "join"})
-	require.EqualError(t, err, `scenario ("join") must be one of map, count, memo, restore, crash, rebalance`)
+	require.EqualError(t, err, `scenario ("join") must be one of map, count, memo, restore, crash, rebalance, global`)
 	picked, err := pick([]string{"memo", "map"})
 	require.NoError(t, err)
 	require.Equal(t, "memo", picked[0].name)

@@ -402,12 +402,14 @@ type damaged struct {
 	*diskEngine
 	mu                         sync.Mutex // stores are opened by several goroutines at once
 	openFails, checkpointFails bool
+	// only is the store whose opening fails, empty for whichever is opened first.
+	only string
 }
 
 func (d *damaged) OpenStore(name string) (kvstore.Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.openFails {
+	if d.openFails && (d.only == "" || d.only == name) {
 		d.openFails = false
 		return nil, fmt.Errorf("store %q: %w", name, kvstore.ErrCorrupt)
 	}

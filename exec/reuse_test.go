@@ -39,7 +39,7 @@ func TestE4InventoryOfTheDisk(t *testing.T) {
 		require.NoError(t, d.stores["app-in-2"].Write(&batch))
 		var log lines
 		s := b.run(b.joining(), memlog.Faults{}, func(c *exec.Config) {
-			c.State = &damaged{diskEngine: engine, openFails: true}
+			c.State = &damaged{diskEngine: engine, openFails: true, only: "app-in-0"}
 		}, logTo(&log, slog.LevelInfo)).idle()
 		require.Contains(t, log.text(), `msg="stores that no task of the plan has are left as they are" stores="[app-old-0 other-in-1]"`)
 		require.Contains(t, log.text(), "it has format 7, want 1")

@@ -48,6 +48,24 @@ func (r *Rows[K, V]) Delete(key K) {
 	r.write(key, nil)
 }
 
+// Get waits until everything pushed has been processed, and the rows that came of it are read, and returns the row of a key. The executor must run.
+func (r *Rows[K, V]) Get(key K) (row V, ok bool) {
+	r.k.tb.Helper()
+	r.k.Settle()
+	if err := r.k.settleTables(); err != nil {
+		r.k.fail(err)
+		return row, false
+	}
+	view, err := r.k.run.app.Table(r.table)
+	if err == nil {
+		row, ok, err = view.Get(key)
+	}
+	if err != nil {
+		r.k.tb.Fatalf("testkit: table %s: %v", r.table.Name(), err)
+	}
+	return row, ok
+}
+
 func (r *Rows[K, V]) write(key K, value []byte) {
 	r.k.tb.Helper()
 	codec, _ := r.table.Codecs()
