@@ -2,6 +2,7 @@ package exec_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -121,6 +122,32 @@ func TestIN08DeadLetters(t *testing.T) {
 			n += len(b.texts("mine", p))
 		}
 		require.Equal(t, 1, n)
+	})
+}
+
+// A letter is larger than its record, and is written all the same if that was as large as a record may be; what a letter tells, when it was sent again and is back, is its
+// last way.
+func TestIN08LettersThatAreLargeOrBack(t *testing.T) {
+	onBench(t, 1, func(t *testing.T, b *bench) {
+		head := commitlog.AppendHeader(nil, ops.HeaderTopic, []byte("elsewhere"))
+		head = commitlog.AppendHeader(head, "own", []byte("kept"))
+		head = commitlog.AppendHeader(head, ops.HeaderError, []byte("of then"))
+		value := []byte(strings.Repeat("\xff", 2000))
+		_, err := b.log.Append(t.Context(), "in", 0, []commitlog.Record{{Timestamp: 7, Key: []byte("k"), Value: value, Headers: head, HeaderCount: 3}})
+		require.NoError(t, err)
+		b.run(b.tolerant(ops.DeadLetter("")), memlog.Faults{}, func(c *exec.Config) { c.MaxRecordBytes = 2048 }).idle().drain()
+		letters, err := b.log.Records("app-dead-letter", 0, commitlog.ReadCommitted)
+		require.NoError(t, err)
+		require.Len(t, letters, 1)
+		require.Equal(t, value, letters[0].Value)
+		require.Equal(t, 7, letters[0].HeaderCount)
+		got := map[string]string{}
+		require.NoError(t, letters[0].EachHeader(func(k string, v []byte) bool { got[k] = string(v); return true }))
+		require.Len(t, got, 7, "each once")
+		require.Equal(t, []string{"in", "kept"}, []string{got[ops.HeaderTopic], got["own"]})
+		configs, err := b.log.TopicConfigs(t.Context(), "app-dead-letter")
+		require.NoError(t, err)
+		require.Equal(t, []string{"-1", "delete"}, []string{configs["app-dead-letter"]["retention.ms"], configs["app-dead-letter"]["cleanup.policy"]})
 	})
 }
 

@@ -30,6 +30,9 @@ func sizeClass(size int) int {
 	return min(sizeClasses-1, (bits.Len(uint(size-1))-5)/2)
 }
 
+// letterRoom is how much larger a dead letter may be than a record: its headers.
+const letterRoom = 64 << 10
+
 // batchHeader is what a record batch has beside its records.
 const batchHeader = 61
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
@@ -35,10 +36,16 @@ func (a *App) prepareTopics(ctx context.Context) error {
 			continue
 		}
 		if _, ok := found[s.Name]; !ok && s.Kind == topology.DeadLetterTopic && s.Partitions > 0 {
-			letters = append(letters, commitlog.TopicSpec{Name: s.Name, Partitions: s.Partitions, Replication: a.cfg.Replication})
+			config := maps.Clone(s.Config)
+			config["max.message.bytes"] = strconv.Itoa(max(1<<20, a.cfg.MaxRecordBytes) + letterRoom)
+			letters = append(letters, commitlog.TopicSpec{Name: s.Name, Partitions: s.Partitions, Replication: a.cfg.Replication, Config: config})
 			counts[s.Name] = s.Partitions
+			a.limits[s.Name] = a.cfg.MaxRecordBytes + letterRoom
 		} else if t, ok := found[s.Name]; ok {
 			counts[s.Name] = t.Partitions
+			if s.Kind == topology.DeadLetterTopic {
+				a.limits[s.Name] = a.cfg.MaxRecordBytes + letterRoom
+			}
 			if s.Kind == topology.SourceTopic || s.Kind == topology.TableTopic {
 				a.topicIDs[s.Name] = t.ID
 			}

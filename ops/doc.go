@@ -32,7 +32,7 @@
 // it is asked again only if the process died before the answer was committed.
 //
 // An error, or a panic, of such a function ends the run; nothing of the open transaction is
-// committed.
+// committed. An error that is [Invalid] is a matter of the operator's [OnInvalid], as a record that cannot be decoded is of its source's.
 //
 // # Processing
 //
@@ -53,6 +53,6 @@
 //
 // What cannot be decoded or encoded is a [DecodeError] or an [EncodeError]: it names the part and wraps the codec's
 // error, and holds nothing of the content. [ErrNullKey] and [ErrAbsentKey] are records without a key where one is
-// needed, [PanicError] is a panic of a user's function. None is handled here: an error travels up the edges, and
+// needed, [PanicError] is a panic of a user's function. But for what OnInvalid takes, none is handled here: an error travels up the edges, and
 // the executor adds the record and the operator, which are in [Meta].
 package ops

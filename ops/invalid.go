@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/wickerwork/wicker/codec"
@@ -72,8 +73,9 @@ func Substitute[V any](f func(InvalidRecord) (V, bool)) InvalidPolicy {
 }
 
 // DeadLetter has the record written to another topic, as it is, within the task's transaction, and passes it over. Topic is a topic that
-// exists, or empty for <application>-dead-letter, which is created if it is missing. The record keeps its timestamp and its headers, and gets those whose names
-// begin with Header.
+// exists, or empty for <application>-dead-letter, which is created if it is missing: of one partition, and kept until somebody deletes it (retention.ms=-1), since letters keep the
+// timestamps of their records. The record keeps its headers too, and gets those whose names begin with Header, in place of any that it has. A letter may be 64 KiB larger than
+// exec.Config.MaxRecordBytes; a topic of one's own must take that (max.message.bytes). Behind a Rekey the record is that of the repartition topic.
 func DeadLetter(topic string) InvalidPolicy { return InvalidPolicy{kind: deadLetter, topic: topic} }
 
 // String returns the policy as a plan's text has it.
@@ -142,6 +144,36 @@ func appendHeader(b []byte, key, value string) []byte {
 	b = append(binary.AppendVarint(b, int64(len(key))), key...)
 	return append(binary.AppendVarint(b, int64(len(value))), value...)
 }
+
+// appendOthers appends headers but those that a dead letter gets anew: one that was sent again, and is back, tells of its last way only. What is no header
+// ends it.
+func appendOthers(dst, headers []byte, count int) (out []byte, kept int) {
+	part := func(b []byte) (text, rest []byte, ok bool) {
+		size, n := binary.Varint(b)
+		if n <= 0 || size > int64(len(b)-n) {
+			return nil, nil, false
+		}
+		end := n + int(max(0, size)) // -1 is null
+		return b[n:end], b[end:], true
+	}
+	for range count {
+		key, rest, ok := part(headers)
+		if !ok {
+			break
+		}
+		if _, rest, ok = part(rest); !ok {
+			break
+		}
+		if !slices.Contains(letterHeaders[:], string(key)) {
+			dst = append(dst, headers[:len(headers)-len(rest)]...)
+			kept++
+		}
+		headers = rest
+	}
+	return dst, kept
+}
+
+var letterHeaders = [...]string{HeaderTopic, HeaderPartition, HeaderOffset, HeaderOperator, HeaderPart, HeaderError}
 
 // errorText is what may be told of an error.
 func errorText(err error) string {
@@ -230,12 +262,12 @@ type letters struct {
 }
 
 func (l *letters) write(m *Meta, part string, err error, key, value []byte) error {
-	h := append(l.head[:0], m.Headers...)
+	h, kept := appendOthers(l.head[:0], m.Headers, m.HeaderCount)
 	for _, header := range [...][2]string{{HeaderTopic, m.Topic}, {HeaderPartition, strconv.Itoa(int(m.Partition))}, {HeaderOffset, strconv.FormatInt(m.Offset, 10)},
 		{HeaderOperator, m.At.String()}, {HeaderPart, part}, {HeaderError, errorText(err)}} {
 		h = appendHeader(h, header[0], header[1])
 	}
 	l.head, l.meta = h, *m
-	l.meta.Headers, l.meta.HeaderCount = h, m.HeaderCount+6
+	l.meta.Headers, l.meta.HeaderCount = h, kept+6
 	return l.out.Write(&l.meta, key, value)
 }

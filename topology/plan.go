@@ -105,7 +105,7 @@ type TopicSpec struct {
 	// changelog they are all sources of its sub-topology, since each task has a partition of it. It is
 	// empty where Partitions is set, and for source and sink topics.
 	Like []string
-	// Config holds the settings of internal topics, nil for source and sink topics.
+	// Config holds the settings of internal topics, and of the application's own topic of dead letters if it is created; nil for others.
 	Config map[string]string
 }
 
@@ -246,6 +246,7 @@ type exit struct {
 // Settings of internal topics. Repartition topics keep what has not been read, however old.
 var (
 	repartitionConfig = map[string]string{"cleanup.policy": "delete", "retention.ms": "-1", "segment.bytes": "52428800", "message.timestamp.type": "CreateTime"}
+	letterConfig      = map[string]string{"cleanup.policy": "delete", "retention.ms": "-1"}
 	changelogConfig   = map[string]string{"cleanup.policy": "compact"}
 )
 
@@ -445,7 +446,7 @@ func topics(p *Plan, places []*place) []TopicSpec {
 		if topic, ok := at.deadLetters(); ok {
 			t := TopicSpec{Name: topic, Kind: DeadLetterTopic}
 			if topic == deadLetterTopic(p.app) {
-				t.Partitions = 1 // if it is to be created
+				t.Partitions, t.Config = 1, letterConfig // if it is to be created
 			}
 			add(t)
 		}

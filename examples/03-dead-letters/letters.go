@@ -23,7 +23,7 @@ type letter struct {
 	resent                bool
 }
 
-// readLetter takes the headers apart. A letter that was sent again and failed again has them twice: the last ones are of the last failure.
+// readLetter takes the headers apart. A letter that was sent again and failed again has those of the last failure.
 func readLetter(r kafka.Record) (l letter, err error) {
 	head := map[string]string{}
 	for _, h := range r.Headers {

@@ -30,9 +30,9 @@ type Converted struct {
 }
 
 var (
-	Quotes    = ops.NewTopic("fx-quotes", codec.String, codec.JSON[Quote]())
-	Payments  = ops.NewTopic("fx-payments", codec.String, codec.JSON[Payment]())
-	Settled = ops.NewTopic("fx-converted", codec.String, codec.JSON[Converted]())
+	Quotes   = ops.NewTopic("fx-quotes", codec.String, codec.JSON[Quote]())
+	Payments = ops.NewTopic("fx-payments", codec.String, codec.JSON[Payment]())
+	Settled  = ops.NewTopic("fx-converted", codec.String, codec.JSON[Converted]())
 
 	// Rates is a global table: every instance has all of it, so that a payment is converted wherever its own key lies. It has a row for each currency, and
 	// there are not many of those.
