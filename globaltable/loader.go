@@ -27,14 +27,16 @@ type Spec struct {
 	KeyCodec, ValueCodec string
 	// Enriched says that rows are not what records say.
 	Enriched bool
-	// Skip says that records which cannot be decoded are passed over.
-	Skip bool
+	// Skip says that records which cannot be decoded are passed over, Substitutes that values which cannot are replaced.
+	Skip, Substitutes bool
 
 	definition any // a pointer
 	object     bool
 	key        func(key []byte) error
 	value      func(value []byte) error
 	enrich     func(dst, key, value []byte) ([]byte, error)
+	// instead gives the bytes of a value in place of an invalid one, false if there is none.
+	instead func(r *InvalidRecord) ([]byte, bool, error)
 }
 
 // Spec returns the table without its types, or what is wrong with it.
@@ -52,6 +54,20 @@ func (t Table[K, V]) Spec() (*Spec, error) {
 	s.value = func(b []byte) error {
 		_, err := d.value.Decode(b)
 		return err
+	}
+	if f := d.instead; f != nil {
+		s.Substitutes = true
+		s.instead = func(r *InvalidRecord) ([]byte, bool, error) {
+			v, ok := f(*r)
+			if !ok {
+				return nil, false, nil
+			}
+			b, err := d.value.Append([]byte{}, v)
+			if err != nil {
+				return nil, false, fmt.Errorf("encode what SubstituteInvalid returned: %w", err)
+			}
+			return b, true, nil
+		}
 	}
 	if f := d.enrich; f != nil {
 		s.enrich = func(dst, key, value []byte) ([]byte, error) {
@@ -133,23 +149,29 @@ type Loader struct {
 	booted  bool
 	buf     []byte
 	// suspects are keys whose last record cannot be decoded, with that, until Boot.
-	suspects map[string]RecordError
+	suspects map[string]suspect
 	stats    Stats
+}
+
+// suspect is a record whose value cannot be decoded. Its value is kept if it may be substituted.
+type suspect struct {
+	err   *RecordError
+	value []byte
 }
 
 // Stats is what a table has read.
 type Stats struct {
 	// Rows is the number of rows, Bytes the size of their keys and values and Memory what they occupy.
 	Rows, Bytes, Memory int64
-	// Read is the number of records that were read, and Invalid of those that were passed over.
-	Read, Invalid int64
+	// Read is the number of records that were read, Invalid of those that were passed over and Substituted of those whose value was replaced.
+	Read, Invalid, Substituted int64
 	// NullKeys is the number of records without a key: they are those of the empty key.
 	NullKeys int64
 }
 
 // NewLoader returns one with an empty table.
 func NewLoader(spec *Spec) *Loader {
-	return &Loader{spec: spec, entries: NewEntries(), suspects: map[string]RecordError{}, buf: make([]byte, 0, 256)}
+	return &Loader{spec: spec, entries: NewEntries(), suspects: map[string]suspect{}, buf: make([]byte, 0, 256)}
 }
 
 // Entries is the table.
@@ -181,22 +203,30 @@ func (l *Loader) Apply(r *Record) error {
 	if err := l.spec.value(r.Value); err != nil {
 		e := l.errorOf(r, "value", err)
 		if l.booted {
-			return l.invalid(e)
+			return l.substitute(key, suspect{e, r.Value})
 		}
-		l.suspects[string(key)] = *e
+		s := suspect{err: e}
+		if l.spec.instead != nil {
+			s.value = bytes.Clone(r.Value)
+		}
+		l.suspects[string(key)] = s
 		return nil
 	}
 	if !l.booted {
 		delete(l.suspects, string(key))
-		if l.spec.enrich == nil {
-			return l.entries.Put(key, r.Value)
-		}
+	}
+	return l.put(key, r)
+}
+
+// put makes the key's row of a record whose value can be decoded.
+func (l *Loader) put(key []byte, r *Record) error {
+	if l.spec.enrich == nil {
+		return l.entries.Put(key, r.Value)
+	}
+	if !l.booted {
 		l.buf = l.place(l.buf[:0], r)
 		l.buf = append(l.buf, r.Value...)
 		return l.entries.Put(key, l.buf)
-	}
-	if l.spec.enrich == nil {
-		return l.entries.Put(key, r.Value)
 	}
 	value, err := l.spec.enrich(l.buf[:0], key, r.Value)
 	if err != nil {
@@ -211,8 +241,8 @@ func (l *Loader) Apply(r *Record) error {
 
 // Boot ends the first phase: all that was there at the start has been given to Apply. The rows are enriched and visible then.
 func (l *Loader) Boot() error {
-	for _, e := range l.suspects { // one of them, if they are not to be passed over
-		if err := l.invalid(&e); err != nil {
+	for key, s := range l.suspects { // one of them, if they are not to be passed over
+		if err := l.substitute([]byte(key), s); err != nil {
 			return err
 		}
 	}
@@ -279,6 +309,27 @@ func (s *Spec) deletes(value []byte) bool {
 
 func (l *Loader) errorOf(r *Record, part string, err error) *RecordError {
 	return &RecordError{l.spec.Name, part, r.Topic, r.Partition, r.Offset, err}
+}
+
+// substitute replaces the value of a record that cannot be decoded, if the table does that, and passes it over otherwise.
+func (l *Loader) substitute(key []byte, s suspect) error {
+	if l.spec.instead == nil {
+		return l.invalid(s.err)
+	}
+	e := s.err
+	value, ok, err := l.spec.instead(&InvalidRecord{e.Topic, e.Partition, e.Offset, key, s.value, e.Err})
+	switch {
+	case err != nil:
+		return &RecordError{e.Table, e.Part, e.Topic, e.Partition, e.Offset, err}
+	case !ok:
+		l.stats.Invalid++
+		return nil
+	}
+	l.stats.Substituted++
+	if l.spec.deletes(value) {
+		return l.entries.Delete(key)
+	}
+	return l.put(key, &Record{e.Topic, e.Partition, e.Offset, key, value})
 }
 
 // invalid is for a record that cannot be decoded.

@@ -3,6 +3,7 @@ package globaltable
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -291,4 +292,65 @@ func TestViews(t *testing.T) {
 		require.Fail(t, "a key of another type")
 	}
 	require.Error(t, err)
+}
+
+// CF-13, CF-16, CF-17, IN-05 to IN-07 for tables: a value that cannot be decoded is replaced, once for each record that is its key's last one at the start, and
+// once for each that comes later; the replacement is enriched like any value, and may be empty; none means to pass the record over. A key is never replaced.
+func TestCF16SubstitutedRows(t *testing.T) {
+	for _, enriched := range []bool{false, true} {
+		var asked []int64
+		table := New("rows", codec.String, codec.String).SubstituteInvalid(func(r InvalidRecord) (string, bool) {
+			asked = append(asked, r.Offset)
+			require.ErrorIs(t, r.Err, codec.ErrUTF8)
+			require.Equal(t, []any{"rows", int32(3)}, []any{r.Topic, r.Partition})
+			require.Equal(t, byte(0xff), r.Value[0])
+			return string(r.Value[1:]), len(r.Value) > 1
+		})
+		want := func(rows map[string]string) map[string]string { return rows }
+		if enriched {
+			table = table.Enrich(func(_, v string) (string, error) { return v + "!", nil })
+			want = func(rows map[string]string) map[string]string {
+				for k, v := range rows {
+					rows[k] = v + "!"
+				}
+				return rows
+			}
+		}
+		spec, err := table.Spec()
+		require.NoError(t, err)
+		require.True(t, spec.Substitutes)
+		l := NewLoader(spec)
+		offset := int64(-1)
+		apply := func(key, value string) error {
+			offset++
+			return l.Apply(&Record{Topic: "rows", Partition: 3, Offset: offset, Key: []byte(key), Value: []byte(value)})
+		}
+		rows := func() map[string]string {
+			m := map[string]string{}
+			for k, v := range l.Entries().Snapshot().All() {
+				m[string(k)] = string(v)
+			}
+			return m
+		}
+		for _, r := range [][2]string{{"a", "\xffstale"}, {"a", "1"}, {"b", "1"}, {"b", "\xffnew"}, {"c", "1"}, {"c", "\xff"}, {"d", "\xffgone"}} {
+			require.NoError(t, apply(r[0], r[1]))
+		}
+		offset++
+		require.NoError(t, l.Apply(&Record{Topic: "rows", Partition: 3, Offset: offset, Key: []byte("d")}))
+		require.Empty(t, asked)
+		require.NoError(t, l.Boot())
+		slices.Sort(asked)
+		require.Equal(t, []int64{3, 5}, asked, "those that are the last of their keys")
+		require.Equal(t, want(map[string]string{"a": "1", "b": "new", "c": "1"}), rows())
+		asked = nil
+		require.NoError(t, apply("a", "\xfflive"))
+		require.NoError(t, apply("b", "\xff"))
+		l.Publish()
+		require.Equal(t, []int64{8, 9}, asked)
+		require.Equal(t, want(map[string]string{"a": "live", "b": "new", "c": "1"}), rows())
+		require.Equal(t, []int64{2, 2}, []int64{l.Stats().Substituted, l.Stats().Invalid})
+		var e *RecordError
+		require.ErrorAs(t, apply("\xff", "x"), &e)
+		require.Equal(t, "key", e.Part)
+	}
 }

@@ -22,6 +22,20 @@ type definition[K, V any] struct {
 	topics []string
 	enrich func(K, V) (V, error)
 	skip   bool
+	// instead is SubstituteInvalid's, nil without.
+	instead func(InvalidRecord) (V, bool)
+}
+
+// InvalidRecord is a record of which the value cannot be decoded, as the function of SubstituteInvalid gets it. Key and Value are the record's bytes; they must
+// not be changed or kept.
+type InvalidRecord struct {
+	// Topic, Partition and Offset are where the record lies.
+	Topic      string
+	Partition  int32
+	Offset     int64
+	Key, Value []byte
+	// Err is the codec's error.
+	Err error
 }
 
 // New returns the table of a topic. Name is the topic's and the table's, see Topics.
@@ -57,6 +71,13 @@ func (t Table[K, V]) Enrich(f func(K, V) (V, error)) Table[K, V] {
 // key cannot be decoded deletes nothing.
 func (t Table[K, V]) SkipInvalid() Table[K, V] {
 	return t.with(func(d *definition[K, V]) { d.skip = true })
+}
+
+// SubstituteInvalid has f give a value in place of one that cannot be decoded, which is then enriched and kept as if the record had it; with false the record is passed over
+// as with SkipInvalid. At the start that is done for records that have no later one of their key only. A key is never substituted: a record whose key cannot be decoded ends the run. f must
+// be deterministic, since each instance calls it for itself, and is called by one goroutine at a time.
+func (t Table[K, V]) SubstituteInvalid(f func(InvalidRecord) (V, bool)) Table[K, V] {
+	return t.with(func(d *definition[K, V]) { d.instead = f })
 }
 
 // Name returns the table's name, "" of the zero Table.

@@ -34,6 +34,9 @@ func (p *Plan) Describe() string {
 		if t.Skip {
 			w.WriteString(", on invalid records skips")
 		}
+		if t.Substitutes {
+			w.WriteString(", on invalid values substitutes")
+		}
 		if by := p.fills(t); len(by) > 0 {
 			fmt.Fprintf(&w, ", filled by sub-topology %s of this plan: if its keys grow with the data, it outgrows every process; then use Rekey and Memo", strings.Join(by, " and "))
 		}
