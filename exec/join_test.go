@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -105,6 +106,30 @@ func TestE4TablesAreRestoredFromTheirTopics(t *testing.T) {
 				b.run(b.joined(skip), memlog.Faults{}, change).idle().drain()
 				require.Equal(t, []string{"a=y:1:true", "b=y:1:true", "gone=y::false", "a=z:2:true", "a=again:2:true"}, b.texts("out", 0)[6:])
 			})
+		})
+	}
+}
+
+// A table whose disk is older than the deletions that its topic keeps is read anew: a deletion that was compacted away before the group came to it would never come.
+func TestE4ATableThatMissedDeletionsIsReadAnew(t *testing.T) {
+	for _, away := range []time.Duration{time.Hour, 25 * time.Hour} {
+		onBench(t, 1, func(t *testing.T, b *bench) {
+			b.create("rows", 1, map[string]string{"cleanup.policy": "compact"})
+			d := newDisk(t)
+			b.putAt("rows", 1, "a", "1")
+			b.putAt("rows", 1, "b", "1")
+			b.putAt("in", 2, "a", "x")
+			b.run(b.joined(), memlog.Faults{}, onDisk(d)).idle().drain()
+			b.putAt("rows", 3, "a", "null")
+			b.putAt("rows", 3, "c", "1")
+			if away > 24*time.Hour {
+				require.NoError(t, b.log.Compact("rows", memlog.CompactOptions{Tombstones: true}))
+			}
+			time.Sleep(away)
+			b.putAt("in", 4, "a", "y")
+			b.putAt("in", 4, "b", "y")
+			b.run(b.joined(), memlog.Faults{}, onDisk(d)).idle().drain()
+			require.Equal(t, []string{"a=x:1:true", "a=y::false", "b=y:1:true"}, b.texts("out", 0), "%v", away)
 		})
 	}
 }

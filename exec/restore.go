@@ -24,7 +24,7 @@ func (t *task) restore() error {
 	for _, spec := range t.sub.Stores {
 		for _, s := range t.in.sources {
 			if spec.Source && s.tp.Topic == spec.Changelog { // what the group has processed of it is in the state, and no more
-				view.ends[s.tp], view.processed[s.tp] = s.arrived, true
+				view.ends[s.tp], view.processed[s.tp] = s.arrived, view.ends[s.tp]
 				if !s.known {
 					view.ends[s.tp] = view.starts[s.tp]
 				}

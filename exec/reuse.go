@@ -100,13 +100,14 @@ func readLabel(db kvstore.Store, sub *topology.Subtopology) (storeLabel, error) 
 type changelogView struct {
 	ids          map[string]commitlog.TopicID
 	starts, ends map[commitlog.TopicPartition]int64
-	// processed are partitions of source topics that are changelogs too, whose ends are not the logs' but how far the group has processed them.
-	processed map[commitlog.TopicPartition]bool
+	// processed are partitions of source topics that are changelogs too: their ends are not the logs', which are here, but how far the group has
+	// processed them.
+	processed map[commitlog.TopicPartition]int64
 }
 
 // viewChangelogs asks for the ids of changelogs, and for the offsets of the partitions.
 func (a *App) viewChangelogs(ctx context.Context, tps []commitlog.TopicPartition) (*changelogView, error) {
-	v := &changelogView{ids: map[string]commitlog.TopicID{}, processed: map[commitlog.TopicPartition]bool{}}
+	v := &changelogView{ids: map[string]commitlog.TopicID{}, processed: map[commitlog.TopicPartition]int64{}}
 	var names []string
 	for _, tp := range tps {
 		names = append(names, tp.Topic)
@@ -169,7 +170,8 @@ func (a *App) unusable(ctx context.Context, l storeLabel, sub *topology.Subtopol
 		}
 	}
 	if err := a.confirm(ctx, view.ends, func(tp commitlog.TopicPartition, end int64) bool {
-		return view.processed[tp] || l.checkpoints[tp.Topic] <= end
+		_, processed := view.processed[tp]
+		return processed || l.checkpoints[tp.Topic] <= end
 	}); err != nil {
 		return "", err
 	}
@@ -182,8 +184,8 @@ func (a *App) unusable(ctx context.Context, l storeLabel, sub *topology.Subtopol
 			return fmt.Sprintf("checkpoint %d of %s lies beyond its end %d", offset, tp, end), nil
 		case offset < start:
 			return fmt.Sprintf("checkpoint %d of %s lies before its start %d", offset, tp, start), nil
-		case end-offset > 1:
-			// One offset is the marker of the last transaction that the store has: a later one takes two at least.
+		case max(end, view.processed[tp])-offset > 1:
+			// What is not processed yet may have lost deletions too, and those would never come. One offset is the marker of the last transaction that the store has: a later one takes two at least.
 			behind = append(behind, tp.Topic)
 		}
 	}
