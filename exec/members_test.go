@@ -162,7 +162,10 @@ func TestTX33MembersBeyondTheTasksIdle(t *testing.T) {
 			}
 			return rebalances
 		}
-		all[1].await("assignments", func() bool { return all[2].app.Stats().Rebalances > 0 })
+		all[1].await("each to hear of those that came", func() bool {
+			n := count()
+			return n[0] >= 3 && n[1] >= 2 && n[2] >= 1
+		})
 		settled := count()
 		for range 30 { // as many heartbeats
 			time.Sleep(100 * time.Millisecond)
