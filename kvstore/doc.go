@@ -62,13 +62,18 @@
 // S12 Nothing foreign is touched. A directory, a store or a format that the
 // engine did not write is refused ([ErrFormat]), never overwritten or deleted.
 //
+// S13 A Snapshot answers as the store did when it was taken, from any goroutine,
+// whatever is written meanwhile. Closing the store waits for calls in flight on
+// its snapshots; those that come later are answered [ErrClosed].
+//
 // # Concurrency
 //
 // An Engine is safe for concurrent use. A Store and a Batch belong to one
 // goroutine at a time, the task's; handing them over needs a happens-before
 // edge, as for any value. Different stores may be used at the same time. The
 // exceptions are on the methods concerned: [Store.Stats] may be called from
-// anywhere, and [Engine.Close] may meet a store in use.
+// anywhere, a [Snapshot] may be read from anywhere, and [Engine.Close] may meet a
+// store in use.
 //
 // # Errors
 //

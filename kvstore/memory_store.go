@@ -12,9 +12,10 @@ import (
 // memoryStore is a map for Get and Put and, from the first Scan on, an ordered
 // index of the same items. A task that never scans pays nothing for order.
 //
-// Snapshots (S6): while a scan runs an item is never changed, only replaced, in
-// the map and, copy on write, in the index; the scan holds the index as it was.
-// While none runs, items are changed in place and their buffers reused.
+// Snapshots (S6, S13): while a scan runs or a snapshot is open, an item is never
+// changed, only replaced, in the map and, copy on write, in the index; the scan
+// holds the index as it was. While there is none, items are changed in place and
+// their buffers reused.
 type memoryStore struct {
 	name   string
 	gate   *gate.Gate
@@ -26,6 +27,8 @@ type memoryStore struct {
 	// scans is how many Scans are running, nested in each other's visits. The
 	// owner writes it; Close reads it.
 	scans atomic.Int32
+	// snapshots is how many are open. Whoever closes one writes it too.
+	snapshots atomic.Int32
 
 	// The rest is touched inside the gate only, by the owner.
 	items       map[string]*item
@@ -78,18 +81,17 @@ func (s *memoryStore) Scan(from, to []byte, visit func(key, value []byte) error)
 		return s.closedErr()
 	}
 	defer s.gate.Leave()
+	s.scans.Add(1)
+	defer s.scans.Add(-1)
+	return s.ordered().snapshot().scan(from, to, visit)
+}
+
+// ordered returns the index, which is made when it is first needed.
+func (s *memoryStore) ordered() *ordered {
 	if s.index == nil {
 		s.index = newOrdered(s.items)
 	}
-	s.scans.Add(1)
-	defer s.scans.Add(-1)
-	var key []byte
-	return s.index.snapshot().visit(from, to, func(it *item) error {
-		// A copy, because a string's bytes must not be exposed; Cap is cut so
-		// that an append by visit cannot reach the item.
-		key = append(key[:0], it.key...)
-		return visit(key[:len(key):len(key)], it.value[:len(it.value):len(it.value)])
-	})
+	return s.index
 }
 
 // Write implements Store. It cannot fail halfway: the only error is the batch's.
@@ -127,7 +129,7 @@ func (s *memoryStore) Write(b *Batch) error {
 
 func (s *memoryStore) put(key, value []byte) {
 	old := s.items[string(key)]
-	if old != nil && s.scans.Load() == 0 {
+	if old != nil && s.scans.Load() == 0 && s.snapshots.Load() == 0 {
 		s.bytes.Add(int64(len(value) - len(old.value)))
 		if c := cap(old.value); c > 64 && 2*len(value) < c {
 			old.value = nil // do not hold much more than the data
@@ -139,7 +141,7 @@ func (s *memoryStore) put(key, value []byte) {
 	if old != nil {
 		it.key = old.key
 		s.bytes.Add(int64(len(value) - len(old.value)))
-		s.index.replace(it) // a scan is running, so there is an index
+		s.index.replace(it) // somebody sees the old one, through the index
 	} else {
 		it.key = string(key)
 		s.entries.Add(1)

@@ -11,7 +11,8 @@ import (
 // snapshot share nodes; a node is changed in place by the set that made it since
 // its last snapshot, and copied by others.
 //
-// One goroutine uses a set and its snapshots.
+// One goroutine uses a set. Its snapshots are for all: what they see is not
+// changed.
 type ordered struct {
 	root *node
 	// own marks the nodes that no snapshot can see. A new snapshot renews it.
@@ -151,6 +152,33 @@ func (o *ordered) join(a, b *node) *node {
 		b.left = o.join(a, b.left)
 		return b
 	}
+}
+
+// find returns the item with this key, nil if there is none.
+func (o *ordered) find(key []byte) *item {
+	n := o.root
+	for n != nil && n.item.key != string(key) {
+		if string(key) < n.item.key {
+			n = n.left
+		} else {
+			n = n.right
+		}
+	}
+	if n == nil {
+		return nil
+	}
+	return n.item
+}
+
+// scan is visit with copies of the keys.
+func (o *ordered) scan(from, to []byte, visit func(key, value []byte) error) error {
+	var key []byte
+	return o.visit(from, to, func(it *item) error {
+		// A copy, because a string's bytes must not be exposed; Cap is cut so
+		// that an append by visit cannot reach the item.
+		key = append(key[:0], it.key...)
+		return visit(key[:len(key):len(key)], it.value[:len(it.value):len(it.value)])
+	})
 }
 
 // visit calls f for the items with from <= key < to in order; a nil to is open.

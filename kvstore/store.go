@@ -34,7 +34,8 @@ type Engine interface {
 }
 
 // Store holds the state of one task. It is owned by one goroutine at a time;
-// only Stats may be called from others. Errors after Close are ErrClosed (S9).
+// only Stats may be called from others, who may read through a Snapshot. Errors
+// after Close are ErrClosed (S9).
 type Store interface {
 	// Get appends the value of key to dst and returns the result, which is the
 	// caller's. found=false means absent, with dst returned as it was; a value
@@ -51,6 +52,11 @@ type Store interface {
 	// (S8). An error of visit ends the scan and is returned as it is. visit may
 	// call any method of the store but Close.
 	Scan(from, to []byte, visit func(key, value []byte) error) error
+
+	// Snapshot returns the store as it is, for any number of goroutines to read
+	// while the owner goes on (S13). It holds on to what is replaced or deleted
+	// meanwhile, and is to be closed. No snapshot may be open during a Load.
+	Snapshot() (Snapshot, error)
 
 	// Write applies the batch atomically (S3). b is unchanged and may be reused
 	// when Write returns. An empty batch is fine. A batch that carries an error
@@ -86,6 +92,21 @@ type Store interface {
 	// On error the store is closed all the same, with the content of S4. Called
 	// again it returns nil.
 	Close() error
+}
+
+// Snapshot is a store as it was at one time (S13). It is safe for concurrent use.
+// After its own Close, the store's or the engine's its methods answer ErrClosed.
+type Snapshot interface {
+	// Get is Store.Get of the store as it was.
+	Get(dst, key []byte) (value []byte, found bool, err error)
+
+	// Scan is Store.Scan of the store as it was. visit may call any method of the
+	// snapshot but Close, and must not close its store.
+	Scan(from, to []byte, visit func(key, value []byte) error) error
+
+	// Close gives the snapshot up, and waits for calls in flight on it. Called
+	// again it does nothing.
+	Close()
 }
 
 // Loader takes batches as Store.Write does, one after the other, and writes

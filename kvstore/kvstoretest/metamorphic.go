@@ -49,6 +49,14 @@ type model struct {
 	content
 	name string
 	st   kvstore.Store // nil while closed
+	// snaps are the open snapshots, each with what it shows.
+	snaps []frozen
+}
+
+// frozen is a snapshot and the data it should show.
+type frozen struct {
+	snap kvstore.Snapshot
+	data map[string]string
 }
 
 type metamorphic struct {
@@ -75,6 +83,8 @@ func (m *metamorphic) one() {
 		m.bookkeeping(md)
 	case p < 934:
 		m.load(md)
+	case p < 942:
+		m.snapshot(md)
 	case p < 950:
 		require.NoError(m, md.st.Flush())
 	case p < 980:
@@ -111,6 +121,12 @@ func (m *metamorphic) closeStore(md *model) {
 }
 
 func (m *metamorphic) closed(md *model) {
+	for _, f := range md.snaps {
+		if m.rand.IntN(4) == 0 {
+			wantSnapshotClosed(m.T, f.snap)
+		}
+	}
+	md.snaps = nil
 	if md.st = nil; !m.Persistent {
 		md.content = newContent()
 	}
@@ -180,6 +196,10 @@ func (m *metamorphic) fill(c content) {
 
 // load writes batches through a Loader, and leaves it open now and then.
 func (m *metamorphic) load(md *model) {
+	for _, f := range md.snaps {
+		f.snap.Close() // none may be open
+	}
+	md.snaps = nil
 	memory := []int64{0, 1, 1500, 4000, 20_000, 100_000}[m.rand.IntN(6)]
 	l, err := md.st.Load(memory)
 	require.NoError(m, err)
@@ -211,6 +231,17 @@ func (m *metamorphic) load(md *model) {
 	require.Fail(m, "the store is not as after some batch", "step %d, of %d batches", m.step, len(prefixes)-1)
 }
 
+// snapshot takes one more, and closes the oldest when they are many.
+func (m *metamorphic) snapshot(md *model) {
+	snap, err := md.st.Snapshot()
+	require.NoError(m, err)
+	if md.snaps = append(md.snaps, frozen{snap, maps.Clone(md.data)}); len(md.snaps) > 4 {
+		md.snaps[0].snap.Close()
+		wantSnapshotClosed(m.T, md.snaps[0].snap)
+		md.snaps = md.snaps[1:]
+	}
+}
+
 // sameBooks reports whether checkpoints and metadata are those of the content.
 func (m *metamorphic) sameBooks(md *model) bool {
 	for name, want := range md.checkpoints {
@@ -232,6 +263,18 @@ func (m *metamorphic) get(md *model, key string) {
 	want, ok := md.data[key]
 	require.Equal(m, ok, found, "step %d", m.step)
 	require.Equal(m, "#"+want, string(got), "step %d", m.step)
+	if len(md.snaps) == 0 {
+		return
+	}
+	f := md.snaps[m.rand.IntN(len(md.snaps))]
+	got, found, err = f.snap.Get([]byte("#"), []byte(key))
+	require.NoError(m, err)
+	want, ok = f.data[key]
+	require.Equal(m, ok, found, "step %d", m.step)
+	require.Equal(m, "#"+want, string(got), "step %d", m.step)
+	if m.rand.IntN(20) == 0 {
+		require.Equal(m, between(f.data, nil, nil), scan(m.T, f.snap, nil, nil), "step %d", m.step)
+	}
 }
 
 func (m *metamorphic) bookkeeping(md *model) {

@@ -30,8 +30,11 @@ func Run(t *testing.T, newEngine func(t *testing.T, dir string) kvstore.Engine, 
 		{"Presence", testPresence},
 		{"LargeEntries", testLargeEntries},
 		{"VisitError", testVisitError},
-		{"Snapshot", testSnapshot},
+		{"ScanIsASnapshot", testSnapshot},
 		{"NestedScan", testNestedScan},
+		{"SnapshotStays", testSnapshotStays},
+		{"SnapshotReaders", testSnapshotReaders},
+		{"SnapshotMeetsClose", testSnapshotMeetsClose},
 		{"LastWins", testLastWins},
 		{"BatchReuse", testBatchReuse},
 		{"Checkpoint", testCheckpoint},
@@ -106,8 +109,14 @@ func put(t *testing.T, s kvstore.Store, pairs ...string) {
 	require.NoError(t, s.Write(&b))
 }
 
+// reader is what stores and snapshots have in common.
+type reader interface {
+	Get(dst, key []byte) (value []byte, found bool, err error)
+	Scan(from, to []byte, visit func(key, value []byte) error) error
+}
+
 // wantValue checks Get's answer; nil wants the key absent.
-func wantValue(t *testing.T, s kvstore.Store, key string, want []byte) {
+func wantValue(t *testing.T, s reader, key string, want []byte) {
 	t.Helper()
 	value, found, err := s.Get(nil, []byte(key))
 	require.NoError(t, err)
@@ -118,7 +127,7 @@ func wantValue(t *testing.T, s kvstore.Store, key string, want []byte) {
 }
 
 // scan returns keys and values in turns, as put takes them.
-func scan(t *testing.T, s kvstore.Store, from, to []byte) []string {
+func scan(t *testing.T, s reader, from, to []byte) []string {
 	t.Helper()
 	pairs := []string{}
 	require.NoError(t, s.Scan(from, to, func(key, value []byte) error {

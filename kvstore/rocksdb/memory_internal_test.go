@@ -77,6 +77,8 @@ func TestAllocations(t *testing.T) {
 	l, err := other.Load(0)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
+	snap, err := s.Snapshot()
+	require.NoError(t, err)
 	for what, f := range map[string]func() error{
 		"get":  func() error { i++; _, _, err := s.Get(buf, keys[i%len(keys)]); return err },
 		"miss": func() error { _, _, err := s.Get(buf, buf); return err },
@@ -88,8 +90,9 @@ func TestAllocations(t *testing.T) {
 			b.SetCheckpoint("topic", 1)
 			return s.Write(&b)
 		},
-		"load": func() error { return l.Write(&b) },
-		"scan": func() error { return s.Scan(keys[1], keys[7], func(_, _ []byte) error { return nil }) },
+		"load":         func() error { return l.Write(&b) },
+		"scan":         func() error { return s.Scan(keys[1], keys[7], func(_, _ []byte) error { return nil }) },
+		"snapshot-get": func() error { i++; _, _, err := snap.Get(buf, keys[i%len(keys)]); return err },
 	} {
 		require.Zero(t, testing.AllocsPerRun(200, func() {
 			if err := f(); err != nil {
@@ -232,6 +235,29 @@ func TestNoLeak(t *testing.T) {
 			}
 			l, err := o.Load(0)
 			return errors.Join(err, l.Write(&b), o.Close())
+		}},
+		"snapshot": {3000, func() error {
+			snap, err := s.Snapshot()
+			if err != nil {
+				return err
+			}
+			defer snap.Close()
+			_, _, err = snap.Get(nil, []byte("1"))
+			if err := snap.Scan(nil, upper, func(_, _ []byte) error { return stop }); err != stop {
+				return fmt.Errorf("not stopped: %w", err)
+			}
+			return err
+		}},
+		"snapshot-left-open": {60, func() error {
+			o, err := e.OpenStore("other")
+			if err != nil {
+				return err
+			}
+			for range 100 {
+				_, e := o.Snapshot()
+				err = errors.Join(err, e)
+			}
+			return errors.Join(err, o.Close())
 		}},
 		"open-close": {60, func() error {
 			o, err := e.OpenStore("other")

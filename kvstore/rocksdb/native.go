@@ -113,15 +113,16 @@ static wicker_result wicker_scan_next(void* p, char* buf, size_t cap) {
 	return r;
 }
 
-// wicker_scan_open begins a scan of from <= key < to and fills buf with the
-// first entries.
-static wicker_result wicker_scan_open(rocksdb_t* db, const char* from, size_t flen,
-		const char* to, size_t tlen, char* buf, size_t cap) {
+// wicker_scan_open begins a scan of from <= key < to, at a snapshot unless that is
+// NULL, and fills buf with the first entries.
+static wicker_result wicker_scan_open(rocksdb_t* db, const rocksdb_snapshot_t* at,
+		const char* from, size_t flen, const char* to, size_t tlen, char* buf, size_t cap) {
 	wicker_scan* s = calloc(1, sizeof *s);
 	s->ro = rocksdb_readoptions_create();
 	s->upper = malloc(tlen + 1);
 	if (tlen > 0) memcpy(s->upper, to, tlen);
 	rocksdb_readoptions_set_iterate_upper_bound(s->ro, s->upper, tlen);
+	if (at) rocksdb_readoptions_set_snapshot(s->ro, at);
 	s->it = rocksdb_create_iterator(db, s->ro);
 	rocksdb_iter_seek(s->it, from, flen);
 	return wicker_scan_next(s, buf, cap);
@@ -165,6 +166,22 @@ type native struct {
 	db *C.rocksdb_t
 	ro *C.rocksdb_readoptions_t
 	wo *C.rocksdb_writeoptions_t
+	// at is the snapshot that is read, nil for the database as it is.
+	at *C.rocksdb_snapshot_t
+}
+
+// snapshot returns n for reading as of now, until release.
+func (n *native) snapshot() native {
+	at := native{db: n.db, ro: C.rocksdb_readoptions_create(), at: C.rocksdb_create_snapshot(n.db)}
+	C.rocksdb_readoptions_set_snapshot(at.ro, at.at)
+	return at
+}
+
+// release gives a snapshot up.
+func (n *native) release() {
+	C.rocksdb_readoptions_destroy(n.ro)
+	C.rocksdb_release_snapshot(n.db, n.at)
+	*n = native{}
 }
 
 // newNative finds the handle in grocksdb's DB, which does not export it.
@@ -255,7 +272,7 @@ func (n *native) scan(from, to, buf []byte, visit func(key, value []byte) error)
 	f, flen := chars(from)
 	t, tlen := chars(to)
 	p, size := chars(buf[:min(len(buf), firstChunk)])
-	r := C.wicker_scan_open(n.db, f, flen, t, tlen, p, size)
+	r := C.wicker_scan_open(n.db, n.at, f, flen, t, tlen, p, size)
 	open := r.more
 	defer func() {
 		if open != nil {
@@ -294,7 +311,7 @@ func (n *native) scan(from, to, buf []byte, visit func(key, value []byte) error)
 func (n *native) empty() (bool, error) {
 	all := []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 	p, size := chars(all)
-	r := C.wicker_scan_open(n.db, nil, 0, p, size, nil, 0)
+	r := C.wicker_scan_open(n.db, nil, nil, 0, p, size, nil, 0)
 	if r.more != nil {
 		C.wicker_scan_close(r.more)
 	}

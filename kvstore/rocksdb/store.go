@@ -41,6 +41,8 @@ type store struct {
 
 	db     *grocksdb.DB
 	native native
+	// snapshots are those that are open.
+	snapshots snapshots
 
 	// loader is the open load, nil if there is none. Owner, and Close when nobody
 	// is inside.
@@ -144,14 +146,7 @@ func (s *store) Scan(from, to []byte, visit func(key, value []byte) error) error
 	if buf == nil {
 		buf = make([]byte, scanBytes)
 	}
-	bounds := layout.AppendData(make([]byte, 0, 64), from)
-	n := len(bounds)
-	if to == nil {
-		bounds = append(bounds, layout.DataEnd)
-	} else {
-		bounds = layout.AppendData(bounds, to)
-	}
-	buf, stop, err := s.native.scan(bounds[:n:n], bounds[n:], buf, visit)
+	buf, stop, err := s.native.scanData(from, to, buf, visit)
 	if len(buf) <= 4*scanBytes {
 		s.buf = buf
 	}
@@ -159,6 +154,18 @@ func (s *store) Scan(from, to []byte, visit func(key, value []byte) error) error
 		return stop
 	}
 	return s.wrap(err)
+}
+
+// scanData is scan of keys as users know them; a nil to is open.
+func (n *native) scanData(from, to, buf []byte, visit func(key, value []byte) error) (scratch []byte, stop, err error) {
+	bounds := layout.AppendData(make([]byte, 0, 64), from)
+	at := len(bounds)
+	if to == nil {
+		bounds = append(bounds, layout.DataEnd)
+	} else {
+		bounds = layout.AppendData(bounds, to)
+	}
+	return n.scan(bounds[:at:at], bounds[at:], buf, visit)
 }
 
 // Write implements kvstore.Store.
@@ -296,6 +303,7 @@ func (s *store) shut() error {
 		if s.loader != nil {
 			s.loader.abandon()
 		}
+		s.snapshots.releaseAll()
 		err = s.wrap(s.flush(s.engine.shared.wait))
 		s.free()
 		s.engine.released(s)

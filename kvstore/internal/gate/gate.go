@@ -44,10 +44,12 @@ func (g *Gate) Leave() {
 }
 
 // Close shuts the gate and waits until everybody has left. Called again it waits
-// in the same way.
-func (g *Gate) Close() {
-	if g.state.Or(closing) == 0 {
+// in the same way. It reports whether it was the first.
+func (g *Gate) Close() (first bool) {
+	was := g.state.Or(closing)
+	if was == 0 {
 		g.once.Do(func() { close(g.drained) })
 	}
 	<-g.drained
+	return was&closing == 0
 }
