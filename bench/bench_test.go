@@ -165,8 +165,8 @@ func TestFiguresHaveTargetsAndATable(t *testing.T) {
 	var out strings.Builder
 	table(&out, []*result{r}, "")
 	require.NotContains(t, out.String(), "ratio")
-	require.Regexp(t, `crash +wicker +0\.5 +0 +2000 `, out.String())
-	require.Regexp(t, `crash +streams +60 +0 +5001000 `, out.String())
+	require.Regexp(t, `crash +wicker +0\.5 +2000 `, out.String())
+	require.Regexp(t, `crash +streams +60 +5001000 `, out.String())
 	require.Regexp(t, `target +wicker +<= 5`, out.String())
 }
 
@@ -285,13 +285,15 @@ func TestTableIsLookedUpIn(t *testing.T) {
 		require.NoError(t, err)
 		s := picked[0]
 		s.input.records = 20_000
-		for range 2 {
-			m, err := d.run(t.Context(), s, s.rows[0], nil, false)
+		for _, row := range []row{s.rows[0], s.rows[0], s.rows[1]} {
+			m, err := d.run(t.Context(), s, row, nil, false)
 			require.NoError(t, err)
 			require.Empty(t, m.Problem)
 			require.EqualValues(t, s.input.records, m.Records)
 			require.Positive(t, m.Figures["lookups_per_s"])
 			require.Greater(t, m.Figures["rss_mib"], 4.0, "the table alone")
+			_, again := m.Figures["again_s"]
+			require.Equal(t, row.name == "global-disk", again)
 		}
 	})
 }

@@ -61,7 +61,7 @@
 //
 // A table of 1,000,000 rows, with keys of 20 bytes and values of 200, 191 MiB of them, is read from a topic of four partitions by an
 // instance that has nothing else to do. "Ready" is when all of it has been read (Kafka Streams: when it first reports RUNNING, with
-// the table in RocksDB, its default, or in memory), with the CPU time of the process until then; resident memory is VmRSS and VmHWM at that
+// the table in RocksDB, its default, or in memory; global-disk is Wicker's on disk, in RocksDB, of which the next start is measured too), with the CPU time of the process until then; resident memory is VmRSS and VmHWM at that
 // moment, by nobody's collection of garbage but the library's own, in a program built without RocksDB, which tables do not need. Then 1,000,000 rows are looked up by keys chosen at random, made
 // before, by one goroutine (Kafka Streams: thread), and by as many as there are processors, for the sum of what they do. Each must be there.
 //

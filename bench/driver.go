@@ -235,7 +235,7 @@ func (d *driver) command(ctx context.Context, row row, j job) (*exec.Cmd, error)
 	if err != nil {
 		return nil, err
 	}
-	if j.Scenario == "global" {
+	if j.Scenario == "global" && !slices.Contains(j.Settings, onDisk) {
 		self = cmp.Or(d.pure, self)
 	}
 	return exec.CommandContext(ctx, self, "-worker", string(description)), nil

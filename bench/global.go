@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,16 +39,24 @@ var globalFigures = []figure{
 	{name: "ready_s", title: "s until ready"}, {name: "cpu_s", title: "s of CPU", most: 2},
 	{name: "rss_mib", title: "resident MiB", most: 1.3 * wireMiB}, {name: "peak_mib", title: "at most", most: 1.6 * wireMiB},
 	{name: "lookups_per_s", title: "lookups/s", least: 2_000_000}, {name: "parallel_lookups_per_s", title: "of all processors"},
+	{name: "again_s", title: "s of the next start"},
 }
 
-// benchTable is the topic as a global table.
-var benchTable = globaltable.New(rowsOfTable.topic, codec.String, codec.Bytes)
+// benchTable is the topic as a global table, diskTable the same on disk.
+var (
+	benchTable = globaltable.New(rowsOfTable.topic, codec.String, codec.Bytes)
+	diskTable  = benchTable.OnDisk("")
+)
 
 // globalPlan looks up in the table, for an input that nobody writes.
 func globalPlan(app, in, out string) (*topology.Plan, error) {
+	return planOf(benchTable, app, in, out)
+}
+
+func planOf(table globaltable.Table[string, []byte], app, in, out string) (*topology.Plan, error) {
 	return topology.New(app).
 		From(ops.Source(ops.NewTopic(in, codec.String, codec.Bytes))).
-		LeftLookup(benchTable, func(k string, _ []byte) string { return k }, func(_, row []byte, _ bool) []byte { return row }).
+		LeftLookup(table, func(k string, _ []byte) string { return k }, func(_, row []byte, _ bool) []byte { return row }).
 		To(ops.Sink(ops.NewTopic(out, codec.String, codec.Bytes))).
 		Build()
 }
@@ -135,18 +144,27 @@ func (d *driver) buildPure(ctx context.Context) error {
 
 // lookUp is Wicker's side: it reads the table and looks up in it.
 func lookUp(ctx context.Context, j job, out io.Writer) error {
-	plan, err := globalPlan(j.App, j.In, j.Out)
+	table := benchTable
+	if slices.Contains(j.Settings, onDisk) {
+		table = diskTable
+	}
+	plan, err := planOf(table, j.App, j.In, j.Out)
 	if err != nil {
 		return err
 	}
-	app, err := wicker.New(plan, j.config(&scenario{name: j.Scenario}))
+	begin := func() (*wicker.App, *globaltable.View[string, []byte], error) {
+		app, err := wicker.New(plan, j.config(&scenario{name: j.Scenario}))
+		if err != nil {
+			return nil, nil, err
+		}
+		view, err := app.Table(table)
+		return app, view, err
+	}
+	app, view, err := begin()
 	if err != nil {
 		return err
 	}
-	view, err := app.Table(benchTable)
-	if err != nil {
-		return err
-	}
+	parent := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop, err := profile(j.CPUProfile)
@@ -163,12 +181,16 @@ func lookUp(ctx context.Context, j job, out io.Writer) error {
 		return errors.Join(fmt.Errorf("%w, before the table was read", errEnded), <-ran, stop())
 	}
 	to := read(j.BrokerPID)
-	m := measure(view.Len(), from.at, from, to)
+	rows := view.Len()
+	if table != benchTable { // it estimates
+		rows = app.Stats().Tables[rowsOfTable.topic].Read
+	}
+	m := measure(rows, from.at, from, to)
 	m.Figures = map[string]float64{"ready_s": m.Seconds, "cpu_s": m.CPUSeconds, "rss_mib": float64(memory("VmRSS")) / (1 << 20), "peak_mib": float64(memory("VmHWM")) / (1 << 20)}
 	rnd := rand.New(rand.NewPCG(7, 7))
-	keys := make([]string, min(lookups, 10*view.Len()))
+	keys := make([]string, min(lookups, 10*rows))
 	for i := range keys {
-		keys[i] = string(rowKey(rnd.IntN(int(max(1, view.Len())))))
+		keys[i] = string(rowKey(rnd.IntN(int(max(1, rows)))))
 	}
 	runtime.GC() // what making the keys has left is no business of the lookups
 	for name, goroutines := range map[string]int{"lookups_per_s": 1, "parallel_lookups_per_s": runtime.GOMAXPROCS(0)} {
@@ -176,6 +198,27 @@ func lookUp(ctx context.Context, j job, out io.Writer) error {
 		m.Figures[name] = rate
 		if missing > 0 {
 			m.Problem = fmt.Sprintf("%d of the rows looked up were not there", missing)
+		}
+	}
+	if table != benchTable {
+		cancel()
+		if err := <-ran; err != nil {
+			return err
+		}
+		if app, view, err = begin(); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(parent)
+		began := time.Now()
+		go func() { ran <- app.Run(ctx) }()
+		err := view.Ready(ctx)
+		m.Figures["again_s"] = time.Since(began).Seconds()
+		if n := app.Stats().Tables[rowsOfTable.topic].Read; n > 0 {
+			m.Problem = fmt.Sprintf("%d rows read anew", n)
+		}
+		cancel()
+		if err := errors.Join(err, <-ran); err != nil {
+			return err
 		}
 	}
 	m.Versions = workerVersions()

@@ -177,7 +177,9 @@ func (m *measurement) line(s *scenario) string {
 	}
 	var parts []string
 	for _, f := range s.figures {
-		parts = append(parts, f.title+" "+number1(m.Figures[f.name]))
+		if v, ok := m.Figures[f.name]; ok {
+			parts = append(parts, f.title+" "+number1(v))
+		}
 	}
 	return strings.Join(parts, ", ")
 }
@@ -260,7 +262,10 @@ func figures(w io.Writer, r *result) {
 	for _, rr := range r.Rows {
 		fmt.Fprint(t, rr.Name, "\t", rr.Side, "\t")
 		for _, f := range r.s.figures {
-			fmt.Fprint(t, number1(rr.Median.Figures[f.name]), "\t")
+			if v, ok := rr.Median.Figures[f.name]; ok {
+				fmt.Fprint(t, number1(v))
+			}
+			fmt.Fprint(t, "\t")
 		}
 		fmt.Fprintf(t, "%.0f\t\n", rr.Median.PeakMemory/(1<<20))
 	}

@@ -64,7 +64,7 @@ type figure struct {
 type row struct {
 	side string // "wicker" or "streams"
 	name string // of the row in the report
-	// settings override those of Kafka Streams.
+	// settings override those of Kafka Streams, or are onDisk.
 	settings []string
 	// partial says that the output may lack updates (Kafka Streams' cache), so it is not compared.
 	partial bool
@@ -138,13 +138,17 @@ func scenarios() []*scenario {
 		{
 			name: "global", input: rowsOfTable, plan: globalPlan, play: playGlobal, about: globalAbout,
 			rows: []row{
-				{side: "wicker", name: "global"}, {side: "streams", name: "global", settings: []string{"bench.store=rocksdb"}},
+				{side: "wicker", name: "global"}, {side: "wicker", name: "global-disk", settings: []string{onDisk}},
+				{side: "streams", name: "global", settings: []string{"bench.store=rocksdb"}},
 				{side: "streams", name: "global-mem", settings: []string{"bench.store=memory"}},
 			},
 			figures: globalFigures,
 		},
 	}
 }
+
+// onDisk has Wicker keep a global table on disk.
+const onDisk = "disk"
 
 // Settings of Kafka Streams.
 const (

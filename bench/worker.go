@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"time"
 
 	"github.com/wickerwork/wicker/exec"
@@ -27,7 +28,7 @@ type job struct {
 	State     string `json:"state"`
 	Broker    string `json:"broker"`
 	BrokerPID int    `json:"broker_pid"`
-	// Settings are Kafka Streams'.
+	// Settings are the row's.
 	Settings []string `json:"settings,omitempty"`
 	// Client and Instance are Wicker's ClientID and InstanceID.
 	Client   string `json:"client,omitempty"`
@@ -172,7 +173,7 @@ func work(ctx context.Context, s *scenario, j job) (m measurement, err error) {
 // config is Wicker's configuration: the defaults, and state in RocksDB if there is any.
 func (j *job) config(s *scenario) exec.Config {
 	cfg := exec.Config{Brokers: []string{j.Broker}, ClientID: j.Client, InstanceID: j.Instance}
-	if s.stateful() {
+	if s.stateful() || slices.Contains(j.Settings, onDisk) {
 		cfg.State = rocksdb.New(rocksdb.Options{Dir: j.State})
 	}
 	return cfg

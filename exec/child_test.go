@@ -38,6 +38,8 @@ type childSpec struct {
 	// Hold is where it says "holding" and waits for a line: "function" is the function's call with the value hold, "commit" the
 	// first commit, which is then sent whatever the process has learned meanwhile.
 	Hold string
+	// Table has it look up each record's value in the table of that topic, which is on disk, in place of counting.
+	Table string
 	// DeadLetter has records that cannot be decoded written to that topic.
 	DeadLetter string
 }
@@ -64,14 +66,17 @@ func runChild(text string) int {
 	if spec.DeadLetter != "" {
 		invalid = ops.DeadLetter(spec.DeadLetter)
 	}
-	plan, err := topology.New(spec.App).From(ops.Source(ops.NewTopic(spec.In, codec.String, codec.String), anywhere, ops.OnInvalid(invalid))).
-		Aggregate(ops.NewState("n", codec.String, decimal), func(_, v string, n int) int {
-			if v == "hold" && spec.Hold == "function" {
-				hold()
-			}
-			return n + 1
-		}).
+	in := topology.New(spec.App).From(ops.Source(ops.NewTopic(spec.In, codec.String, codec.String), anywhere, ops.OnInvalid(invalid)))
+	plan, err := in.Aggregate(ops.NewState("n", codec.String, decimal), func(_, v string, n int) int {
+		if v == "hold" && spec.Hold == "function" {
+			hold()
+		}
+		return n + 1
+	}).
 		To(ops.Sink(ops.NewTopic(spec.Out, codec.String, codec.JSON[int]()))).Build()
+	if spec.Table != "" {
+		plan, err = lookingOnDisk(spec.App, spec.In, onDiskTable(spec.Table), spec.Out)
+	}
 	if err != nil {
 		return fail(err)
 	}

@@ -38,6 +38,9 @@ func (a *App) takeInventory(ctx context.Context) error {
 	var tps []commitlog.TopicPartition
 	for _, name := range names {
 		spec, ok := specs[name]
+		if a.isTable(name) {
+			continue // it is looked into when it is read
+		}
 		if !ok {
 			others = append(others, name)
 			continue
@@ -46,7 +49,7 @@ func (a *App) takeInventory(ctx context.Context) error {
 		tps = append(tps, a.changelogPartitions(spec.sub, spec.partition)...)
 	}
 	if len(others) > 0 {
-		a.cfg.Logger.Info("stores that no task of the plan has are left as they are", "stores", others)
+		a.cfg.Logger.Info("stores that no task or table of the plan has are left as they are", "stores", others)
 	}
 	if len(mine) == 0 {
 		return nil

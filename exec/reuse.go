@@ -169,15 +169,27 @@ func (a *App) unusable(ctx context.Context, l storeLabel, sub *topology.Subtopol
 			return fmt.Sprintf("topic %s was created again: it has id %s, the store is from %s", topic, id, st.id), nil
 		}
 	}
+	tps := a.changelogPartitions(sub, partition)
+	checkpoints := map[commitlog.TopicPartition]int64{}
+	for _, tp := range tps {
+		if offset, ok := l.checkpoints[tp.Topic]; ok {
+			checkpoints[tp] = offset
+		}
+	}
+	return a.outdated(ctx, tps, checkpoints, view, l.synced)
+}
+
+// outdated returns why partitions cannot make exact what was so at their checkpoints, and in step with them at the time synced, "" if they can.
+func (a *App) outdated(ctx context.Context, tps []commitlog.TopicPartition, checkpoints map[commitlog.TopicPartition]int64, view *changelogView, synced time.Time) (reason string, err error) {
 	if err := a.confirm(ctx, view.ends, func(tp commitlog.TopicPartition, end int64) bool {
 		_, processed := view.processed[tp]
-		return processed || l.checkpoints[tp.Topic] <= end
+		return processed || checkpoints[tp] <= end
 	}); err != nil {
 		return "", err
 	}
 	var behind []string
-	for _, tp := range a.changelogPartitions(sub, partition) {
-		offset, ok := l.checkpoints[tp.Topic]
+	for _, tp := range tps {
+		offset, ok := checkpoints[tp]
 		switch start, end := view.starts[tp], view.ends[tp]; {
 		case !ok: // read from the start
 		case offset > end:
@@ -189,10 +201,11 @@ func (a *App) unusable(ctx context.Context, l storeLabel, sub *topology.Subtopol
 			behind = append(behind, tp.Topic)
 		}
 	}
-	age := a.cfg.Clock.Now().Sub(l.synced)
+	age := a.cfg.Clock.Now().Sub(synced)
 	if len(behind) == 0 || age <= 0 {
 		return "", nil
 	}
+	behind = slices.Compact(slices.Sorted(slices.Values(behind)))
 	configs, err := a.log.TopicConfigs(ctx, behind...)
 	if err != nil {
 		return "", err
@@ -200,7 +213,7 @@ func (a *App) unusable(ctx context.Context, l storeLabel, sub *topology.Subtopol
 	for _, topic := range behind {
 		ms, err := strconv.ParseInt(configs[topic]["delete.retention.ms"], 10, 64)
 		if retention := time.Duration(ms) * time.Millisecond; err == nil && age > retention {
-			return fmt.Sprintf("it was last in step with its changelogs %v ago, and %s keeps deletions for %v (delete.retention.ms)",
+			return fmt.Sprintf("it was last in step with its topics %v ago, and %s keeps deletions for %v (delete.retention.ms)",
 				age.Round(time.Second), topic, retention), nil
 		}
 	}

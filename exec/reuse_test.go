@@ -41,7 +41,7 @@ func TestE4InventoryOfTheDisk(t *testing.T) {
 		s := b.run(b.joining(), memlog.Faults{}, func(c *exec.Config) {
 			c.State = &damaged{diskEngine: engine, openFails: true, only: "app-in-0"}
 		}, logTo(&log, slog.LevelInfo)).idle()
-		require.Contains(t, log.text(), `msg="stores that no task of the plan has are left as they are" stores="[app-old-0 other-in-1]"`)
+		require.Contains(t, log.text(), `msg="stores that no task or table of the plan has are left as they are" stores="[app-old-0 other-in-1]"`)
 		require.Contains(t, log.text(), "it has format 7, want 1")
 		require.Contains(t, log.text(), "corrupt")
 		require.Contains(t, log.text(), `msg="stores on disk" usable=1 found=3`)

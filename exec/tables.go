@@ -7,9 +7,11 @@ import (
 	"maps"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/globaltable"
+	"github.com/wickerwork/wicker/kvstore"
 )
 
 // largeTable is the bytes of rows from which on it is worth a collection to give back what reading them has left.
@@ -23,6 +25,11 @@ type table struct {
 	loader *globaltable.Loader
 	// ready is closed when all has been read that was there at the start.
 	ready chan struct{}
+	// db is the store of a table on disk, nil without; ids are those of the topics that it is of, began is when it began to read them.
+	db      kvstore.Store
+	ids     map[string]commitlog.TopicID
+	began   time.Time
+	syncing syncing
 	// stats and positions are what others may know of it, guarded by App.mu: positions are nil unless it is read.
 	stats     globaltable.Stats
 	positions map[commitlog.TopicPartition]int64
@@ -44,24 +51,31 @@ func (l *lookups) refresh() {
 	if l.bridge != nil {
 		l.bridge.arrived() // before the snapshot, which has what has arrived
 	}
-	l.now = l.table.loader.Entries().Snapshot()
+	l.now = l.table.loader.Snapshot()
 }
 
 // release lets the table's past go, which a task without input would hold.
-func (l *lookups) release() { l.now = globaltable.Snapshot{} }
+func (l *lookups) release() {
+	l.now.Release()
+	l.now = globaltable.Snapshot{}
+}
 
 // Get implements ops.Lookups.
-func (l *lookups) Get(key []byte) ([]byte, bool) {
+func (l *lookups) Get(key []byte) ([]byte, bool, error) {
 	if l.bridge != nil {
 		if r, ok := l.bridge.rows[string(key)]; ok {
-			return bytes.Clone(r.row), r.row != nil
+			return bytes.Clone(r.row), r.row != nil, nil
 		}
 	}
-	return l.now.Get(nil, key)
+	row, ok, err := l.now.Get(nil, key)
+	if err != nil {
+		return nil, false, fmt.Errorf("table %s: %w", l.table.spec.Name, err)
+	}
+	return row, ok, nil
 }
 
 // Table returns the process's view of one of the plan's global tables, which may be used beside the topology, from any goroutine,
-// also after Run. An error says that the plan does not look up in t.
+// also after Run, unless its rows are on disk. An error says that the plan does not look up in t.
 func (a *App) Table[K, V any](t globaltable.Table[K, V]) (*globaltable.View[K, V], error) {
 	spec, err := t.Spec()
 	if err != nil {
@@ -69,7 +83,7 @@ func (a *App) Table[K, V any](t globaltable.Table[K, V]) (*globaltable.View[K, V
 	}
 	for _, own := range a.tables {
 		if own.spec.Same(spec) {
-			return globaltable.NewView(t, own.loader.Entries(), own.ready), nil
+			return globaltable.NewView(t, own.loader, own.ready), nil
 		}
 	}
 	return nil, fmt.Errorf("wicker: %s: the plan does not look up in table %s, or in another value of that name", a.plan.Name(), t.Name())
@@ -103,6 +117,11 @@ func (a *App) openTables(ctx context.Context) (running context.Context, stop fun
 	stop = func() error {
 		cancel(nil)
 		following.Wait()
+		for _, t := range a.tables { // not before: lookups of tasks that end need it
+			if err := t.close(); err != nil && failed == nil {
+				failed = fmt.Errorf("table %s: %w", t.spec.Name, err)
+			}
+		}
 		return failed
 	}
 	if running.Err() != nil {
@@ -127,18 +146,23 @@ func (t *table) read(ctx context.Context, booted func()) error {
 	if err != nil {
 		return fmt.Errorf("table %s: %w", t.spec.Name, err)
 	}
-	starts := map[commitlog.TopicPartition]int64{}
+	from := map[commitlog.TopicPartition]int64{}
+	if t.spec.Disk {
+		if from, err = t.open(ctx, tps); err != nil {
+			return fmt.Errorf("table %s: %w", t.spec.Name, err)
+		}
+	}
 	for tp, x := range left {
-		if starts[tp] = x.start; x.end <= x.start {
+		if from[tp] = max(from[tp], x.start); x.end <= from[tp] {
 			delete(left, tp)
 		}
 	}
-	reader, err := a.log.OpenReader(ctx, commitlog.ReaderConfig{From: starts, IDs: a.topicIDs})
+	reader, err := a.log.OpenReader(ctx, commitlog.ReaderConfig{From: from, IDs: a.topicIDs})
 	if err != nil {
 		return fmt.Errorf("table %s: %w", t.spec.Name, err)
 	}
 	defer reader.Close()
-	t.reach(maps.Clone(starts))
+	t.reach(maps.Clone(from))
 	defer t.reach(nil)
 	clock := a.cfg.Clock
 	log := a.cfg.Logger.With("table", t.spec.Name)
@@ -146,6 +170,12 @@ func (t *table) read(ctx context.Context, booted func()) error {
 	reported := began
 	booting := true
 	boot := func() error {
+		if t.spec.Disk {
+			if err := t.note(t.began); err != nil {
+				return err
+			}
+			t.syncing.next = t.began.Add(durableInterval)
+		}
 		if err := t.loader.Boot(); err != nil {
 			return err
 		}
@@ -178,11 +208,17 @@ func (t *table) read(ctx context.Context, booted func()) error {
 			if err := t.take(&c); err != nil {
 				return err
 			}
-			if !booting {
-				t.loader.Publish()
+			t.loader.Reached(c.Topic, c.Partition, c.Next)
+			if err := t.loader.Publish(); err != nil {
+				return err
 			}
 			t.publish(&c)
 			if !booting {
+				if t.spec.Disk {
+					if err := t.sync(ctx, tps); err != nil {
+						return err
+					}
+				}
 				continue
 			}
 			if x, ok := left[c.TopicPartition]; ok && c.Next >= x.end {

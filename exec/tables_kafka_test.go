@@ -85,6 +85,19 @@ func TestCF12TablesOnKafka(t *testing.T) {
 	})
 }
 
+// onDiskTable is the table of a topic, on disk.
+func onDiskTable(topic string) globaltable.Table[string, string] {
+	return globaltable.New(topic, codec.String, codec.String).OnDisk("")
+}
+
+// lookingOnDisk is a plan that looks up each record's value there.
+func lookingOnDisk(app, in string, table globaltable.Table[string, string], out string) (*topology.Plan, error) {
+	text := codec.String
+	return topology.New(app).From(ops.Source(ops.NewTopic(in, text, text), anywhere)).
+		LeftLookup(table, func(_, v string) string { return v }, func(v, row string, ok bool) string { return fmt.Sprint(v, ":", row, ":", ok) }).
+		To(ops.Sink(ops.NewTopic(out, text, text))).Build()
+}
+
 // VA-03 on brokers: a table's topic that does not exist is an error before the group is joined.
 func TestVA03ATableWithoutATopicOnKafka(t *testing.T) {
 	kafka.Each(t, func(t *testing.T, b *kafka.Broker) {

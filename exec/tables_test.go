@@ -23,6 +23,12 @@ import (
 
 var benchTable = globaltable.New("table", codec.String, codec.String)
 
+// homes runs a test with the table in memory and on disk (G7).
+func homes(t *testing.T, f func(t *testing.T, table globaltable.Table[string, string])) {
+	t.Run("memory", func(t *testing.T) { f(t, benchTable) })
+	t.Run("disk", func(t *testing.T) { f(t, benchTable.OnDisk("")) })
+}
+
 // looking is a plan that joins each record with the row of its value.
 func (b *bench) looking(table globaltable.Table[string, string], left bool) *topology.Plan {
 	b.t.Helper()
@@ -41,6 +47,10 @@ func (b *bench) looking(table globaltable.Table[string, string], left bool) *top
 // CF-01, CF-04, CF-11, CF-18: every instance reads all partitions of a table, whatever their number, before it joins its group, and
 // follows them.
 func TestCF01TablesAreReadInFullAndFollowed(t *testing.T) {
+	homes(t, testCF01TablesAreReadInFullAndFollowed)
+}
+
+func testCF01TablesAreReadInFullAndFollowed(t *testing.T, table globaltable.Table[string, string]) {
 	onBench(t, 2, func(t *testing.T, b *bench) {
 		b.create("table", 5, nil)
 		for p := range int32(5) {
@@ -51,9 +61,9 @@ func TestCF01TablesAreReadInFullAndFollowed(t *testing.T) {
 		b.put(1, "k1", "r0", "k1", "never")
 		var seats []*seat
 		for range 2 {
-			seats = append(seats, b.run(b.looking(benchTable, false), memlog.Faults{OpenMember: func(context.Context, commitlog.MemberConfig) error {
+			seats = append(seats, b.run(b.looking(table, false), memlog.Faults{OpenMember: func(context.Context, commitlog.MemberConfig) error {
 				for _, s := range b.seats {
-					view, err := s.app.Table(benchTable)
+					view, err := s.app.Table(table)
 					require.NoError(t, err)
 					require.NoError(t, view.Ready(t.Context()))
 					require.GreaterOrEqual(t, view.Len(), int64(5))
@@ -89,12 +99,14 @@ func TestCF01TablesAreReadInFullAndFollowed(t *testing.T) {
 }
 
 // A left lookup keeps what has no row.
-func TestCF09LeftLookup(t *testing.T) {
+func TestCF09LeftLookup(t *testing.T) { homes(t, testCF09LeftLookup) }
+
+func testCF09LeftLookup(t *testing.T, table globaltable.Table[string, string]) {
 	onBench(t, 1, func(t *testing.T, b *bench) {
 		b.create("table", 1, nil)
 		b.putTo("table", 0, "a", "1", "empty", "")
 		b.put(0, "k", "a", "k", "b", "k", "empty")
-		s := b.run(b.looking(benchTable, true), memlog.Faults{}).idle()
+		s := b.run(b.looking(table, true), memlog.Faults{}).idle()
 		s.drain()
 		require.Equal(t, []string{"k=a:1:true", "k=b::false", "k=empty::false"}, b.texts("out", 0))
 		require.EqualValues(t, 2, s.app.Stats().Counters[`LeftLookup "table"`][ops.CountMissed])
@@ -102,7 +114,9 @@ func TestCF09LeftLookup(t *testing.T) {
 }
 
 // CF-12: what was aborted is never seen, what is open is when it commits; CF-02: the start does not wait for it.
-func TestCF12TablesAreReadCommitted(t *testing.T) {
+func TestCF12TablesAreReadCommitted(t *testing.T) { homes(t, testCF12TablesAreReadCommitted) }
+
+func testCF12TablesAreReadCommitted(t *testing.T, table globaltable.Table[string, string]) {
 	onBench(t, 1, func(t *testing.T, b *bench) {
 		b.create("table", 1, nil)
 		write := func(key, value string) commitlog.Producer {
@@ -116,7 +130,7 @@ func TestCF12TablesAreReadCommitted(t *testing.T) {
 		require.NoError(t, write("a", "aborted").Abort(t.Context()))
 		open := write("b", "committed")
 		b.put(0, "k", "a", "k", "b")
-		s := b.run(b.looking(benchTable, true), memlog.Faults{}).idle()
+		s := b.run(b.looking(table, true), memlog.Faults{}).idle()
 		require.Equal(t, []string{"k=a::false", "k=b::false"}, b.texts("out", 0))
 		_, err := open.Commit(t.Context(), nil, commitlog.GroupMetadata{})
 		require.NoError(t, err)
@@ -129,7 +143,9 @@ func TestCF12TablesAreReadCommitted(t *testing.T) {
 }
 
 // G5: all records of a batch see one table, whatever comes meanwhile.
-func TestG5ABatchSeesOneTable(t *testing.T) {
+func TestG5ABatchSeesOneTable(t *testing.T) { homes(t, testG5ABatchSeesOneTable) }
+
+func testG5ABatchSeesOneTable(t *testing.T, table globaltable.Table[string, string]) {
 	onBench(t, 1, func(t *testing.T, b *bench) {
 		b.create("table", 1, nil)
 		b.putTo("table", 0, "a", "1")
@@ -141,7 +157,7 @@ func TestG5ABatchSeesOneTable(t *testing.T) {
 			first()
 			return v
 		}
-		plan, err := topology.New("app").From(ops.Source(benchIn)).Lookup(benchTable, key, func(v, row string) string { return row }).To(ops.Sink(benchOut)).Build()
+		plan, err := topology.New("app").From(ops.Source(benchIn)).Lookup(table, key, func(v, row string) string { return row }).To(ops.Sink(benchOut)).Build()
 		require.NoError(t, err)
 		b.put(0, "k", "a", "k", "a", "k", "a")
 		s := b.run(plan, memlog.Faults{}).idle()
@@ -153,13 +169,15 @@ func TestG5ABatchSeesOneTable(t *testing.T) {
 }
 
 // G6: a topology may write the topic of a table; the rows come back to it when they are committed.
-func TestCF20ATopologyWritesATable(t *testing.T) {
+func TestCF20ATopologyWritesATable(t *testing.T) { homes(t, testCF20ATopologyWritesATable) }
+
+func testCF20ATopologyWritesATable(t *testing.T, table globaltable.Table[string, string]) {
 	onBench(t, 1, func(t *testing.T, b *bench) {
 		b.create("table", 3, nil)
 		bld := topology.New("app")
 		in := bld.From(ops.Source(benchIn))
 		in.To(ops.Sink(ops.NewTopic("table", codec.String, codec.String)))
-		in.LeftLookup(benchTable, func(k, _ string) string { return k }, func(v, row string, _ bool) string { return v + " after " + row }).To(ops.Sink(benchOut))
+		in.LeftLookup(table, func(k, _ string) string { return k }, func(v, row string, _ bool) string { return v + " after " + row }).To(ops.Sink(benchOut))
 		plan, err := bld.Build()
 		require.NoError(t, err)
 		require.Equal(t, "table", plan.Topics()[2].Name)

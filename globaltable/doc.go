@@ -9,6 +9,8 @@
 // An application that looks up in a table reads all of it before it joins its group, committed records only, and follows it from
 // there; it commits no offsets for it. So every record that is processed has met a table that is at least as new as the start.
 //
+// Rows are in memory, or with Table.OnDisk in the engine of local state; there a start reads what has come since the last run.
+//
 // # Rules
 //
 //   - The last record of a key makes its row. Topics and partitions of a table share the keys; of records in several partitions it is

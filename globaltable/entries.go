@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// Entries are the rows of a table as bytes: few large blocks and an index without pointers, so that a million of them
+// Entries are the rows of a table in memory, as bytes: few large blocks and an index without pointers, so that a million of them
 // cost the garbage collector nothing and little more memory than their keys and values.
 //
 // One goroutine writes, with Put, Delete and Publish; any number read at the same time, through snapshots, and wait for
@@ -161,7 +161,7 @@ func (e *Entries) Publish() {
 }
 
 // Snapshot returns the table as it is. It may be called from any goroutine.
-func (e *Entries) Snapshot() Snapshot { return Snapshot{e, e.at.Load()} }
+func (e *Entries) Snapshot() Snapshot { return Snapshot{e: e, r: e.at.Load()} }
 
 // Memory returns the bytes that the table occupies: blocks, as far as they are taken, and indices. It is the writer's.
 func (e *Entries) Memory() int64 {

@@ -19,7 +19,8 @@ func check(t *testing.T, s Snapshot, want map[string]string) {
 	t.Helper()
 	size := int64(0)
 	for k, v := range want {
-		got, ok := s.Get(nil, []byte(k))
+		got, ok, err := s.Get(nil, []byte(k))
+		require.NoError(t, err)
 		require.True(t, ok, "key of %d bytes", len(k))
 		require.Equal(t, v, string(got))
 		size += int64(len(k) + len(v))
@@ -27,7 +28,7 @@ func check(t *testing.T, s Snapshot, want map[string]string) {
 	require.EqualValues(t, len(want), s.Len())
 	require.Equal(t, size, s.Size())
 	got := map[string]string{}
-	for k, v := range s.All() {
+	for k, v := range s.All(nil) {
 		_, twice := got[string(k)]
 		require.False(t, twice)
 		got[string(k)] = string(v)
@@ -74,7 +75,7 @@ func TestEntriesAreAMapAndSnapshotsStay(t *testing.T) {
 		for _, m := range held {
 			check(t, m.s, m.want)
 		}
-		_, ok := e.Snapshot().Get(nil, []byte("no such key"))
+		_, ok, _ := e.Snapshot().Get(nil, []byte("no such key"))
 		require.False(t, ok)
 		// Values changed, and some taken out.
 		require.NoError(t, e.Rewrite(func(key, value []byte) ([]byte, error) {
@@ -116,7 +117,7 @@ func TestEntriesAreReadWhileTheyAreWritten(t *testing.T) {
 				s := e.Snapshot()
 				var first []byte
 				for n := range keys {
-					v, ok := s.Get(nil, key(n))
+					v, ok, _ := s.Get(nil, key(n))
 					if n == 0 {
 						first = v
 					}
@@ -235,7 +236,7 @@ func TestEntriesAreCompact(t *testing.T) {
 	require.Less(t, float64(e.Memory()), 1.2*rows*220)
 	key, value := []byte("00000000000000077777"), make([]byte, 0, 256)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		if _, ok := s.Get(value, key); !ok {
+		if _, ok, _ := s.Get(value, key); !ok {
 			panic("not there")
 		}
 	}))
@@ -260,7 +261,7 @@ func BenchmarkGet(b *testing.B) {
 			if i == rows {
 				i = 0
 			}
-			if _, ok := s.Get(value, keys[i*20:(i+1)*20]); !ok {
+			if _, ok, _ := s.Get(value, keys[i*20:(i+1)*20]); !ok {
 				panic("not there")
 			}
 		}

@@ -3,11 +3,8 @@ package globaltable
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/wickerwork/wicker/codec"
 )
 
 // Record is one record of a table's topics. Nil keys and values are null. The loader copies what it keeps.
@@ -16,109 +13,6 @@ type Record struct {
 	Partition  int32
 	Offset     int64
 	Key, Value []byte
-}
-
-// Spec is a table without its types: what is needed to read its topics.
-type Spec struct {
-	// Name is the table's, Topics are what it is read from.
-	Name   string
-	Topics []string
-	// KeyCodec and ValueCodec describe its codecs.
-	KeyCodec, ValueCodec string
-	// Enriched says that rows are not what records say.
-	Enriched bool
-	// Skip says that records which cannot be decoded are passed over, Substitutes that values which cannot are replaced.
-	Skip, Substitutes bool
-
-	definition any // a pointer
-	object     bool
-	key        func(key []byte) error
-	value      func(value []byte) error
-	enrich     func(dst, key, value []byte) ([]byte, error)
-	// instead gives the bytes of a value in place of an invalid one, false if there is none.
-	instead func(r *InvalidRecord) ([]byte, bool, error)
-}
-
-// Spec returns the table without its types, or what is wrong with it.
-func (t Table[K, V]) Spec() (*Spec, error) {
-	d := t.d
-	if err := t.check(); err != nil {
-		return nil, err
-	}
-	s := &Spec{Name: d.name, Topics: d.topics, KeyCodec: codec.Describe(d.key), ValueCodec: codec.Describe(d.value), Enriched: d.enrich != nil, Skip: d.skip,
-		definition: d, object: codec.IsObject(d.value)}
-	s.key = func(b []byte) error {
-		_, err := d.key.Decode(b)
-		return err
-	}
-	s.value = func(b []byte) error {
-		_, err := d.value.Decode(b)
-		return err
-	}
-	if f := d.instead; f != nil {
-		s.Substitutes = true
-		s.instead = func(r *InvalidRecord) ([]byte, bool, error) {
-			v, ok := f(*r)
-			if !ok {
-				return nil, false, nil
-			}
-			b, err := d.value.Append([]byte{}, v)
-			if err != nil {
-				return nil, false, fmt.Errorf("encode what SubstituteInvalid returned: %w", err)
-			}
-			return b, true, nil
-		}
-	}
-	if f := d.enrich; f != nil {
-		s.enrich = func(dst, key, value []byte) ([]byte, error) {
-			k, err := d.key.Decode(key)
-			if err != nil {
-				return nil, err
-			}
-			v, err := d.value.Decode(value)
-			if err != nil {
-				return nil, err
-			}
-			if v, err = f(k, v); err != nil {
-				return nil, fmt.Errorf("enrich: %w", err)
-			}
-			b, err := d.value.Append(dst, v)
-			if err != nil {
-				return nil, fmt.Errorf("encode what Enrich returned: %w", err)
-			}
-			return b, nil
-		}
-	}
-	return s, nil
-}
-
-// Same says whether both are of one table value: two of one name that are not would hold different rows.
-func (s *Spec) Same(other *Spec) bool { return s.definition == other.definition }
-
-func (t Table[K, V]) check() error {
-	d := t.d
-	switch {
-	case d == nil || d.name == "":
-		return errors.New("the table has no name: it is made by globaltable.New")
-	case d.key == nil:
-		return errors.New("the table's key codec is nil")
-	case d.value == nil:
-		return errors.New("the table's value codec is nil")
-	case len(d.topics) == 0:
-		return errors.New("the table has no topics: Topics needs at least one")
-	}
-	for i, topic := range d.topics {
-		if slices.Contains(d.topics[:i], topic) {
-			return fmt.Errorf("the table has topic %s twice", topic)
-		}
-	}
-	if err := codec.Check(d.key); err != nil {
-		return fmt.Errorf("the table's key codec: %w", err)
-	}
-	if err := codec.Check(d.value); err != nil {
-		return fmt.Errorf("the table's value codec: %w", err)
-	}
-	return nil
 }
 
 // RecordError is a record of a table that cannot be read. It wraps the codec's error, or what Enrich returned.
@@ -141,11 +35,12 @@ func (e *RecordError) Error() string {
 func (e *RecordError) Unwrap() error { return e.Err }
 
 // Loader makes a table of the records of its topics. It has two phases: until Boot all records are those that were there at the start, of
-// which only each key's last one counts; afterwards each counts as it comes. It belongs to one goroutine; Entries and
-// Stats' results are for all.
+// which only each key's last one counts; afterwards each counts as it comes. It belongs to one goroutine; Snapshot is for all.
 type Loader struct {
-	spec    *Spec
+	spec *Spec
+	// One of these has the rows.
 	entries *Entries
+	disk    *disk
 	booted  bool
 	buf     []byte
 	// suspects are keys whose last record cannot be decoded, with that, until Boot.
@@ -157,11 +52,14 @@ type Loader struct {
 type suspect struct {
 	err   *RecordError
 	value []byte
+	// fatal says that it can be decoded, and made into no row.
+	fatal bool
 }
 
 // Stats is what a table has read.
 type Stats struct {
-	// Rows is the number of rows, Bytes the size of their keys and values and Memory what they occupy.
+	// Rows is the number of rows, Bytes the size of their keys and values and Memory what they occupy. Of a table on disk they are estimates: of the store's
+	// keys, its files and the memory that is its own.
 	Rows, Bytes, Memory int64
 	// Read is the number of records that were read, Invalid of those that were passed over and Substituted of those whose value was replaced.
 	Read, Invalid, Substituted int64
@@ -169,23 +67,40 @@ type Stats struct {
 	NullKeys int64
 }
 
-// NewLoader returns one with an empty table.
+// NewLoader returns one with an empty table. That of a table on disk has to be opened.
 func NewLoader(spec *Spec) *Loader {
-	return &Loader{spec: spec, entries: NewEntries(), suspects: map[string]suspect{}, buf: make([]byte, 0, 256)}
+	l := &Loader{spec: spec, suspects: map[string]suspect{}, buf: make([]byte, 0, 256)}
+	if spec.Disk {
+		l.disk = &disk{reached: map[string]int64{}}
+	} else {
+		l.entries = NewEntries()
+	}
+	return l
 }
 
-// Entries is the table.
-func (l *Loader) Entries() *Entries { return l.entries }
+// Snapshot returns the table as it is, without rows before Boot. It may be called from any goroutine.
+func (l *Loader) Snapshot() Snapshot {
+	if l.disk != nil {
+		return l.disk.snapshot()
+	}
+	return l.entries.Snapshot()
+}
 
 // Stats returns what was read.
 func (l *Loader) Stats() Stats {
 	s := l.stats
-	snap := l.entries.Snapshot()
-	s.Rows, s.Bytes, s.Memory = snap.Len(), snap.Size(), l.entries.Memory()
+	snap := l.Snapshot()
+	defer snap.Release()
+	s.Rows, s.Bytes = snap.Len(), snap.Size()
+	if snap.disk != nil {
+		s.Memory = snap.disk.stats.MemoryBytes
+	} else if l.entries != nil {
+		s.Memory = l.entries.Memory()
+	}
 	return s
 }
 
-// Apply takes a record. It is seen by snapshots taken after the next Publish, or after Boot.
+// Apply takes a record. It is seen by snapshots taken after the next Publish, or after Boot. After an error the loader is not to be used any more.
 func (l *Loader) Apply(r *Record) error {
 	l.stats.Read++
 	key := r.Key
@@ -198,12 +113,12 @@ func (l *Loader) Apply(r *Record) error {
 	}
 	if l.spec.deletes(r.Value) {
 		delete(l.suspects, string(key))
-		return l.entries.Delete(key)
+		return l.remove(key)
 	}
 	if err := l.spec.value(r.Value); err != nil {
 		e := l.errorOf(r, "value", err)
 		if l.booted {
-			return l.substitute(key, suspect{e, r.Value})
+			return l.substitute(key, suspect{err: e, value: r.Value})
 		}
 		s := suspect{err: e}
 		if l.spec.instead != nil {
@@ -221,32 +136,70 @@ func (l *Loader) Apply(r *Record) error {
 // put makes the key's row of a record whose value can be decoded.
 func (l *Loader) put(key []byte, r *Record) error {
 	if l.spec.enrich == nil {
-		return l.entries.Put(key, r.Value)
+		return l.set(key, r.Value)
 	}
-	if !l.booted {
+	if !l.booted && l.disk == nil { // it is enriched when it is known to be the last
 		l.buf = l.place(l.buf[:0], r)
 		l.buf = append(l.buf, r.Value...)
 		return l.entries.Put(key, l.buf)
 	}
 	value, err := l.spec.enrich(l.buf[:0], key, r.Value)
 	if err != nil {
-		return l.errorOf(r, "value", err)
+		e := l.errorOf(r, "value", err)
+		if l.booted {
+			return e
+		}
+		l.suspects[string(key)] = suspect{err: e, fatal: true}
+		return nil
 	}
 	if value == nil {
-		return l.entries.Delete(key)
+		return l.remove(key)
 	}
 	l.buf = value
+	return l.set(key, value)
+}
+
+// set sets a row, remove takes one out.
+func (l *Loader) set(key, value []byte) error {
+	if l.disk != nil {
+		l.disk.batch.Put(key, value)
+		return nil
+	}
 	return l.entries.Put(key, value)
+}
+
+func (l *Loader) remove(key []byte) error {
+	if l.disk != nil {
+		l.disk.batch.Delete(key)
+		return nil
+	}
+	return l.entries.Delete(key)
 }
 
 // Boot ends the first phase: all that was there at the start has been given to Apply. The rows are enriched and visible then.
 func (l *Loader) Boot() error {
-	for key, s := range l.suspects { // one of them, if they are not to be passed over
+	for _, s := range l.suspects { // one of them
+		if s.fatal {
+			return s.err
+		}
+	}
+	l.booted = l.disk != nil // the replacements are enriched at once
+	for key, s := range l.suspects {
 		if err := l.substitute([]byte(key), s); err != nil {
 			return err
 		}
 	}
-	l.suspects, l.booted = nil, true
+	l.suspects = nil
+	if l.disk != nil {
+		if err := l.disk.write(false, true); err != nil {
+			return l.wrap(err)
+		}
+		if err := l.disk.boot(); err != nil {
+			return l.wrap(err)
+		}
+		return l.wrap(l.disk.publish())
+	}
+	l.booted = true
 	if l.spec.enrich != nil {
 		var at Record
 		err := l.entries.Rewrite(func(key, value []byte) ([]byte, error) {
@@ -268,8 +221,20 @@ func (l *Loader) Boot() error {
 	return nil
 }
 
-// Publish shows lookups what was applied.
-func (l *Loader) Publish() { l.entries.Publish() }
+// Publish shows lookups what was applied, after Boot. Before, it has a table on disk write it: positions too, as long as all records of them have been
+// dealt with.
+func (l *Loader) Publish() error {
+	if l.disk == nil {
+		if l.booted {
+			l.entries.Publish()
+		}
+		return nil
+	}
+	if err := l.disk.write(l.booted, len(l.suspects) == 0); err != nil || !l.booted {
+		return l.wrap(err)
+	}
+	return l.wrap(l.disk.publish())
+}
 
 // place writes where a record is in front of its value, since it is enriched when it has been read long since; placeOf takes
 // that off again.
@@ -289,22 +254,6 @@ func (l *Loader) placeOf(r *Record, b []byte) (value []byte) {
 	r.Partition = int32(number())
 	r.Offset = int64(number())
 	return b
-}
-
-// Row returns the row that a record of the table's topic makes of its key, nil if it deletes that. The result is the caller's.
-func (s *Spec) Row(key, value []byte) ([]byte, error) {
-	switch {
-	case s.deletes(value):
-		return nil, nil
-	case s.enrich == nil:
-		return append([]byte{}, value...), nil
-	}
-	return s.enrich([]byte{}, bytes.Clone(key), bytes.Clone(value))
-}
-
-// deletes says whether a value takes its key out of the table.
-func (s *Spec) deletes(value []byte) bool {
-	return len(value) == 0 || s.object && len(value) == 2 && value[0] == '{' && value[1] == '}'
 }
 
 func (l *Loader) errorOf(r *Record, part string, err error) *RecordError {
@@ -327,7 +276,7 @@ func (l *Loader) substitute(key []byte, s suspect) error {
 	}
 	l.stats.Substituted++
 	if l.spec.deletes(value) {
-		return l.entries.Delete(key)
+		return l.remove(key)
 	}
 	return l.put(key, &Record{e.Topic, e.Partition, e.Offset, key, value})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wickerwork/wicker/codec"
+	"github.com/wickerwork/wicker/kvstore"
 )
 
 type tier struct {
@@ -26,11 +27,37 @@ type loading struct {
 	offset int64
 }
 
-func load[K, V any](t *testing.T, table Table[K, V]) *loading {
+// home says where the rows of a table are.
+type home bool
+
+const (
+	inMemory home = false
+	onDisk   home = true
+)
+
+// homes runs a test for both.
+func homes(t *testing.T, f func(t *testing.T, h home)) {
+	t.Run("memory", func(t *testing.T) { f(t, inMemory) })
+	t.Run("disk", func(t *testing.T) { f(t, onDisk) })
+}
+
+func load[K, V any](t *testing.T, h home, table Table[K, V]) *loading {
 	t.Helper()
+	if h == onDisk {
+		table = table.OnDisk("1")
+	}
 	spec, err := table.Spec()
 	require.NoError(t, err)
-	return &loading{Loader: NewLoader(spec), t: t}
+	l := &loading{Loader: NewLoader(spec), t: t}
+	if h == onDisk {
+		e := kvstore.NewMemory()
+		require.NoError(t, e.Open())
+		t.Cleanup(func() { require.NoError(t, e.Close()) })
+		st, err := e.OpenStore("table")
+		require.NoError(t, err)
+		l.Open(st)
+	}
+	return l
 }
 
 // record applies the next record; "null" is none.
@@ -59,21 +86,35 @@ func (l *loading) boot() *loading {
 	return l
 }
 
+func (l *loading) publish() {
+	l.t.Helper()
+	require.NoError(l.t, l.Publish())
+}
+
 // rows returns the published rows.
-func (l *loading) rows() map[string]string {
+func (l *loading) rows() map[string]string { return rowsOf(l.t, l.Loader) }
+
+func rowsOf(t *testing.T, l *Loader) map[string]string {
+	t.Helper()
 	got := map[string]string{}
-	for k, v := range l.Entries().Snapshot().All() {
+	now := l.Snapshot()
+	defer now.Release()
+	var err error
+	for k, v := range now.All(&err) {
 		got[string(k)] = string(v)
 	}
+	require.NoError(t, err)
 	return got
 }
 
 // CF-05: null, no bytes and exactly {} delete, whether they are read at the start or later; other forms of an empty object are rows.
-func TestCF05Tombstones(t *testing.T) {
+func TestCF05Tombstones(t *testing.T) { homes(t, testCF05Tombstones) }
+
+func testCF05Tombstones(t *testing.T, h home) {
 	const one = `{"rate":1}`
 	for value, deletes := range map[string]bool{"null": true, "": true, "{}": true, "{ }": false, "{}\n": false, " {}": false} {
 		for _, live := range []bool{false, true} {
-			l := load(t, tiers)
+			l := load(t, h, tiers)
 			l.put("k", one, "other", one)
 			if live {
 				l.boot()
@@ -82,7 +123,7 @@ func TestCF05Tombstones(t *testing.T) {
 			if !live {
 				l.boot()
 			}
-			l.Publish()
+			l.publish()
 			want := map[string]string{"other": one}
 			if !deletes {
 				want["k"] = value
@@ -91,56 +132,71 @@ func TestCF05Tombstones(t *testing.T) {
 		}
 	}
 	// Of codecs whose values are no objects {} is a value.
-	l := load(t, New("t", codec.String, codec.String))
+	l := load(t, h, New("t", codec.String, codec.String))
 	l.put("k", "{}")
 	require.Equal(t, map[string]string{"k": "{}"}, l.boot().rows())
 	// JSON null is no tombstone but invalid.
-	l = load(t, tiers)
+	l = load(t, h, tiers)
 	l.put("k", "nul")
 	require.Error(t, l.Boot())
-	l = load(t, tiers).boot()
+	l = load(t, h, tiers).boot()
 	require.Error(t, l.Apply(&Record{Topic: "tiers", Key: []byte("k"), Value: []byte("null")}))
 }
 
 // CF-06: a record without a key is one of the empty key, and counted.
-func TestCF06NullKeys(t *testing.T) {
-	l := load(t, tiers)
+func TestCF06NullKeys(t *testing.T) { homes(t, testCF06NullKeys) }
+
+func testCF06NullKeys(t *testing.T, h home) {
+	l := load(t, h, tiers)
 	l.put("null", `{"rate":1}`)
 	l.boot()
 	require.Equal(t, map[string]string{"": `{"rate":1}`}, l.rows())
 	l.put("", `{"rate":2}`)
-	l.Publish()
+	l.publish()
 	require.Equal(t, map[string]string{"": `{"rate":2}`}, l.rows())
 	require.EqualValues(t, 1, l.Stats().NullKeys)
 }
 
 // CF-07: Enrich runs once for each row that is there at the start and once for each record after it, never for one that
 // deletes; CF-08: it gets a value of its own.
-func TestCF07EnrichOnce(t *testing.T) {
+func TestCF07EnrichOnce(t *testing.T) { homes(t, testCF07EnrichOnce) }
+
+func testCF07EnrichOnce(t *testing.T, h home) {
 	var calls []string
-	l := load(t, tiers.Enrich(func(k string, v tier) (tier, error) {
+	l := load(t, h, tiers.Enrich(func(k string, v tier) (tier, error) {
 		calls = append(calls, fmt.Sprint(k, v.Rate))
 		v.Name = k + "!"
 		return v, nil
 	}))
 	l.put("a", `{"rate":1}`, "a", `{"rate":2}`, "b", `{"rate":3}`, "b", "null", "a", `{"rate":4,"unknown":true}`)
-	require.Empty(t, calls)
+	if h == inMemory {
+		require.Empty(t, calls)
+	}
 	l.boot()
+	if h == onDisk { // once for each record
+		require.Equal(t, []string{"a1", "a2", "b3", "a4"}, calls)
+		calls = calls[3:]
+	}
 	require.Equal(t, []string{"a4"}, calls)
 	require.Equal(t, map[string]string{"a": `{"rate":4,"name":"a!"}`}, l.rows())
 	l.put("a", `{"rate":5}`, "a", "null", "c", `{"rate":6}`)
-	l.Publish()
+	l.publish()
 	require.Equal(t, []string{"a4", "a5", "c6"}, calls)
 	require.Equal(t, map[string]string{"c": `{"rate":6,"name":"c!"}`}, l.rows())
-	require.EqualValues(t, len(`c{"rate":6,"name":"c!"}`), l.Stats().Bytes)
+	if h == inMemory {
+		require.EqualValues(t, len(`c{"rate":6,"name":"c!"}`), l.Stats().Bytes)
+	}
+	require.EqualValues(t, 1, l.Stats().Rows)
 	require.EqualValues(t, 8, l.Stats().Read)
 }
 
 // An error of Enrich names the record, also of one that was read long before it is enriched.
-func TestCF07EnrichFails(t *testing.T) {
+func TestCF07EnrichFails(t *testing.T) { homes(t, testCF07EnrichFails) }
+
+func testCF07EnrichFails(t *testing.T, h home) {
 	no := errors.New("no")
 	for _, live := range []bool{false, true} {
-		l := load(t, tiers.Enrich(func(k string, v tier) (tier, error) {
+		l := load(t, h, tiers.Enrich(func(k string, v tier) (tier, error) {
 			if k == "bad" {
 				return v, no
 			}
@@ -162,7 +218,7 @@ func TestCF07EnrichFails(t *testing.T) {
 		require.Equal(t, RecordError{"tiers", "value", "tiers", 3, 1, re.Err}, *re)
 	}
 	// What Enrich makes of a value may be no row.
-	l := load(t, New("t", codec.String, codec.Nullable(codec.String)).Enrich(func(_ string, v *string) (*string, error) {
+	l := load(t, h, New("t", codec.String, codec.Nullable(codec.String)).Enrich(func(_ string, v *string) (*string, error) {
 		if *v == "gone" {
 			return nil, nil
 		}
@@ -171,15 +227,17 @@ func TestCF07EnrichFails(t *testing.T) {
 	l.put("a", "gone", "b", "stays")
 	l.boot()
 	l.put("c", "gone", "b", "gone")
-	l.Publish()
+	l.publish()
 	require.Empty(t, l.rows())
 }
 
 // CF-13: what cannot be decoded counts if it is a key's last record at the start, each of them later; a key always.
-func TestCF13InvalidRecords(t *testing.T) {
+func TestCF13InvalidRecords(t *testing.T) { homes(t, testCF13InvalidRecords) }
+
+func testCF13InvalidRecords(t *testing.T, h home) {
 	const one, two = `{"rate":1}`, `{"rate":2}`
 	t.Run("fail", func(t *testing.T) {
-		l := load(t, tiers)
+		l := load(t, h, tiers)
 		l.put("k", "{", "k", one, "gone", "{", "gone", "null")
 		require.Equal(t, map[string]string{"k": one}, l.boot().rows())
 		err := l.record("k", `{"rate":"secret"}`)
@@ -189,18 +247,18 @@ func TestCF13InvalidRecords(t *testing.T) {
 		require.ErrorContains(t, err, "table tiers: topic tiers partition 3 offset 4: value: ")
 		require.NotContains(t, err.Error(), "secret")
 
-		l = load(t, tiers)
+		l = load(t, h, tiers)
 		l.put("k", one, "k", "{")
 		err = l.Boot()
 		require.ErrorAs(t, err, &re)
 		require.EqualValues(t, 1, re.Offset)
 
-		l = load(t, tiers)
+		l = load(t, h, tiers)
 		require.ErrorContains(t, l.record("\xff", "null"), "offset 0: key: ", "also of one that would delete")
 	})
 	t.Run("skip", func(t *testing.T) { // CF-14, CF-15: the previous valid row stands, at the start as later
 		for _, live := range []bool{false, true} {
-			l := load(t, tiers.SkipInvalid())
+			l := load(t, h, tiers.SkipInvalid())
 			l.put("k", one, "l", two)
 			if live {
 				l.boot()
@@ -209,11 +267,11 @@ func TestCF13InvalidRecords(t *testing.T) {
 			if !live {
 				l.boot()
 			}
-			l.Publish()
+			l.publish()
 			require.Equal(t, map[string]string{"k": one, "l": two}, l.rows(), "live=%v", live)
 			require.EqualValues(t, 4, l.Stats().Invalid)
 		}
-		l := load(t, tiers.SkipInvalid())
+		l := load(t, h, tiers.SkipInvalid())
 		l.put("k", "{", "k", "[", "k", one)
 		l.boot()
 		require.Zero(t, l.Stats().Invalid, "none was the last one")
@@ -221,8 +279,10 @@ func TestCF13InvalidRecords(t *testing.T) {
 }
 
 // CF-03: one space of keys over all topics.
-func TestCF03TopicsShareTheKeys(t *testing.T) {
-	l := load(t, tiers.Topics("a", "b"))
+func TestCF03TopicsShareTheKeys(t *testing.T) { homes(t, testCF03TopicsShareTheKeys) }
+
+func testCF03TopicsShareTheKeys(t *testing.T, h home) {
+	l := load(t, h, tiers.Topics("a", "b"))
 	apply := func(topic, key, value string) {
 		r := Record{Topic: topic, Key: []byte(key)}
 		if value != "" {
@@ -246,6 +306,8 @@ func TestTablesThatAreNone(t *testing.T) {
 		"has no topics":               tiers.Topics(),
 		"the table has topic a twice": tiers.Topics("a", "b", "a"),
 		"has no name: it":             Table[string, tier]{}.SkipInvalid(),
+		"OnDisk needs a version":      tiers.Enrich(func(_ string, v tier) (tier, error) { return v, nil }).OnDisk(""),
+		"makes its rows by Enrich or": tiers.OnDisk("").SubstituteInvalid(func(InvalidRecord) (v tier, _ bool) { return v, false }),
 	} {
 		_, err := table.Spec()
 		require.ErrorContains(t, err, text)
@@ -264,10 +326,12 @@ func TestTablesThatAreNone(t *testing.T) {
 }
 
 // A view gives rows as values, and says when all are there.
-func TestViews(t *testing.T) {
-	l := load(t, tiers)
+func TestViews(t *testing.T) { homes(t, testViews) }
+
+func testViews(t *testing.T, h home) {
+	l := load(t, h, tiers)
 	ready := make(chan struct{})
-	v := NewView(tiers, l.Entries(), ready)
+	v := NewView(tiers, l.Loader, ready)
 	l.put("a", `{"rate":1}`, "b", `{"rate":2}`)
 	_, ok, err := v.Get("a")
 	require.NoError(t, err)
@@ -286,8 +350,10 @@ func TestViews(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 5, sum)
 	require.EqualValues(t, 2, v.Len())
-	require.EqualValues(t, 22, v.Size())
-	other := NewView(New("tiers", codec.Int64, codec.JSON[tier]()), l.Entries(), ready)
+	if h == inMemory {
+		require.EqualValues(t, 22, v.Size())
+	}
+	other := NewView(New("tiers", codec.Int64, codec.JSON[tier]()), l.Loader, ready)
 	for range other.All(&err) {
 		require.Fail(t, "a key of another type")
 	}
@@ -296,7 +362,9 @@ func TestViews(t *testing.T) {
 
 // CF-13, CF-16, CF-17, IN-05 to IN-07 for tables: a value that cannot be decoded is replaced, once for each record that is its key's last one at the start, and
 // once for each that comes later; the replacement is enriched like any value, and may be empty; none means to pass the record over. A key is never replaced.
-func TestCF16SubstitutedRows(t *testing.T) {
+func TestCF16SubstitutedRows(t *testing.T) { homes(t, testCF16SubstitutedRows) }
+
+func testCF16SubstitutedRows(t *testing.T, h home) {
 	for _, enriched := range []bool{false, true} {
 		var asked []int64
 		table := New("rows", codec.String, codec.String).SubstituteInvalid(func(r InvalidRecord) (string, bool) {
@@ -316,21 +384,12 @@ func TestCF16SubstitutedRows(t *testing.T) {
 				return rows
 			}
 		}
-		spec, err := table.Spec()
-		require.NoError(t, err)
-		require.True(t, spec.Substitutes)
-		l := NewLoader(spec)
+		l := load(t, h, table)
+		require.True(t, l.spec.Substitutes)
 		offset := int64(-1)
 		apply := func(key, value string) error {
 			offset++
 			return l.Apply(&Record{Topic: "rows", Partition: 3, Offset: offset, Key: []byte(key), Value: []byte(value)})
-		}
-		rows := func() map[string]string {
-			m := map[string]string{}
-			for k, v := range l.Entries().Snapshot().All() {
-				m[string(k)] = string(v)
-			}
-			return m
 		}
 		for _, r := range [][2]string{{"a", "\xffstale"}, {"a", "1"}, {"b", "1"}, {"b", "\xffnew"}, {"c", "1"}, {"c", "\xff"}, {"d", "\xffgone"}} {
 			require.NoError(t, apply(r[0], r[1]))
@@ -341,13 +400,13 @@ func TestCF16SubstitutedRows(t *testing.T) {
 		require.NoError(t, l.Boot())
 		slices.Sort(asked)
 		require.Equal(t, []int64{3, 5}, asked, "those that are the last of their keys")
-		require.Equal(t, want(map[string]string{"a": "1", "b": "new", "c": "1"}), rows())
+		require.Equal(t, want(map[string]string{"a": "1", "b": "new", "c": "1"}), l.rows())
 		asked = nil
 		require.NoError(t, apply("a", "\xfflive"))
 		require.NoError(t, apply("b", "\xff"))
-		l.Publish()
+		l.publish()
 		require.Equal(t, []int64{8, 9}, asked)
-		require.Equal(t, want(map[string]string{"a": "live", "b": "new", "c": "1"}), rows())
+		require.Equal(t, want(map[string]string{"a": "live", "b": "new", "c": "1"}), l.rows())
 		require.Equal(t, []int64{2, 2}, []int64{l.Stats().Substituted, l.Stats().Invalid})
 		var e *RecordError
 		require.ErrorAs(t, apply("\xff", "x"), &e)

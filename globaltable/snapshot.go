@@ -8,10 +8,19 @@ import (
 )
 
 // Snapshot is a table at a moment. It is immutable and safe for concurrent use. The zero value has no rows. What it sees stays in
-// memory for as long as it is held, also when the table goes on without it.
+// memory, or on disk, for as long as it is held, also when the table goes on without it. One of a table on disk is to be released.
 type Snapshot struct {
 	e *Entries
 	r *root
+	// disk is of a table on disk, which has no root.
+	disk *held
+}
+
+// Release gives a snapshot up, once: it is not to be used any more. One of a table in memory has nothing to give up.
+func (s Snapshot) Release() {
+	if s.disk != nil {
+		s.disk.leave()
+	}
 }
 
 // root is what a snapshot sees.
@@ -31,15 +40,18 @@ type view struct {
 }
 
 // Get appends a key's value to dst and returns it, false if the table has none. With a nil dst the value is the caller's to keep,
-// and not nil.
-func (s Snapshot) Get(dst, key []byte) ([]byte, bool) {
+// and not nil. An error is the store's, of a table on disk.
+func (s Snapshot) Get(dst, key []byte) ([]byte, bool, error) {
+	if s.disk != nil {
+		return s.disk.get(dst, key)
+	}
 	if s.r == nil {
-		return dst, false
+		return dst, false, nil
 	}
 	h := maphash.Bytes(s.e.seed, key)
 	v := &s.r.views[h%shards]
 	if v.log == nil {
-		return dst, false
+		return dst, false, nil
 	}
 	_, addr, r := v.log.find(v.index, v.blocks, uint32(h>>32), key)
 	if r, ok := v.seen(addr, r); ok {
@@ -48,10 +60,10 @@ func (s Snapshot) Get(dst, key []byte) ([]byte, bool) {
 		}
 		dst = append(dst, r.value...)
 		runtime.KeepAlive(s.r) // and with it the log's memory
-		return dst, true
+		return dst, true, nil
 	}
 	runtime.KeepAlive(s.r)
-	return dst, false
+	return dst, false, nil
 }
 
 // seen returns the row of a key that the view sees, going back from its last one.
@@ -64,9 +76,16 @@ func (v *view) seen(addr uint32, r row) (row, bool) {
 	return r, addr != 0 && !r.deleted
 }
 
-// All returns the rows in no order. Keys and values are valid until the next one is asked for, and must not be changed.
-func (s Snapshot) All() iter.Seq2[[]byte, []byte] {
+// All returns the rows in no order. Keys and values are valid until the next one is asked for, and must not be changed. It ends early, with the store's error in
+// err, if err is not nil, of a table on disk.
+func (s Snapshot) All(err *error) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
+		if s.disk != nil {
+			if e := s.disk.all(yield); e != nil && err != nil {
+				*err = e
+			}
+			return
+		}
 		if s.r == nil {
 			return
 		}
@@ -92,8 +111,11 @@ func (s Snapshot) All() iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Len is the number of rows, Size the bytes of their keys and values.
+// Len is the number of rows, Size the bytes of their keys and values. Of a table on disk both are estimates.
 func (s Snapshot) Len() int64 {
+	if s.disk != nil {
+		return s.disk.stats.Entries
+	}
 	if s.r == nil {
 		return 0
 	}
@@ -102,6 +124,9 @@ func (s Snapshot) Len() int64 {
 
 // Size is explained at Len.
 func (s Snapshot) Size() int64 {
+	if s.disk != nil {
+		return s.disk.stats.DiskBytes
+	}
 	if s.r == nil {
 		return 0
 	}

@@ -24,6 +24,9 @@ type definition[K, V any] struct {
 	skip   bool
 	// instead is SubstituteInvalid's, nil without.
 	instead func(InvalidRecord) (V, bool)
+	// disk and version are OnDisk's.
+	disk    bool
+	version string
 }
 
 // InvalidRecord is a record of which the value cannot be decoded, as the function of SubstituteInvalid gets it. Key and Value are the record's bytes; they must
@@ -80,6 +83,17 @@ func (t Table[K, V]) SubstituteInvalid(f func(InvalidRecord) (V, bool)) Table[K,
 	return t.with(func(d *definition[K, V]) { d.instead = f })
 }
 
+// OnDisk keeps the rows in the application's engine of local state (exec.Config.State) in place of memory, with how far the topics have been read, so that a start reads
+// what has come since: for tables that do not fit into memory, or that take long to read. A lookup reads the engine.
+//
+// Version names what the functions of Enrich and SubstituteInvalid do: rows that another version has made are made anew, by reading the topics from their start (KIP-813
+// says what else would happen). Change it with the functions, and with a type of values whose encoding changes. A table without such functions may have "".
+//
+// Of a table on disk Enrich is called for each record that is read, at the start too; there an error counts if the record is its key's last one.
+func (t Table[K, V]) OnDisk(version string) Table[K, V] {
+	return t.with(func(d *definition[K, V]) { d.disk, d.version = true, version })
+}
+
 // Name returns the table's name, "" of the zero Table.
 func (t Table[K, V]) Name() string {
 	if t.d == nil {
@@ -98,15 +112,15 @@ func (t Table[K, V]) Codecs() (codec.Codec[K], codec.Codec[V]) {
 
 // View is a table that a process holds, for other uses than lookups of a topology. It is safe for concurrent use.
 type View[K, V any] struct {
-	d       *definition[K, V]
-	entries *Entries
-	ready   <-chan struct{}
-	keys    sync.Pool // of *[]byte
+	d      *definition[K, V]
+	loader *Loader
+	ready  <-chan struct{}
+	keys   sync.Pool // of *[]byte
 }
 
 // NewView returns a view of a table's rows, that are complete when ready is closed.
-func NewView[K, V any](t Table[K, V], e *Entries, ready <-chan struct{}) *View[K, V] {
-	return &View[K, V]{d: t.d, entries: e, ready: ready}
+func NewView[K, V any](t Table[K, V], l *Loader, ready <-chan struct{}) *View[K, V] {
+	return &View[K, V]{d: t.d, loader: l, ready: ready}
 }
 
 // Ready waits until all that was in the table's topics at the start has been read. The error is ctx's.
@@ -119,7 +133,8 @@ func (v *View[K, V]) Ready(ctx context.Context) error {
 	}
 }
 
-// Get returns the row of a key as it is now, false if there is none, or if the table has not been read yet. An error is a codec's.
+// Get returns the row of a key as it is now, false if there is none, or if the table has not been read yet. An error is a codec's, or of a table on disk its store's:
+// that is closed when the run ends.
 func (v *View[K, V]) Get(key K) (row V, ok bool, err error) {
 	buf, _ := v.keys.Get().(*[]byte)
 	if buf == nil {
@@ -130,10 +145,12 @@ func (v *View[K, V]) Get(key K) (row V, ok bool, err error) {
 		return row, false, err
 	}
 	*buf = kb
-	b, ok := v.entries.Snapshot().Get(nil, kb) // a decoder may keep it
+	now := v.loader.Snapshot()
+	b, ok, err := now.Get(nil, kb) // a decoder may keep it
+	now.Release()
 	v.keys.Put(buf)
-	if !ok {
-		return row, false, nil
+	if !ok || err != nil {
+		return row, false, err
 	}
 	if row, err = v.d.value.Decode(b); err != nil {
 		return row, false, err
@@ -141,10 +158,12 @@ func (v *View[K, V]) Get(key K) (row V, ok bool, err error) {
 	return row, true, nil
 }
 
-// All returns the rows as they are now, in no order. It ends early, with an error of a codec in err, if err is not nil.
+// All returns the rows as they are now, in no order. It ends early, with an error of a codec or a store in err, if err is not nil.
 func (v *View[K, V]) All(err *error) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
-		for kb, vb := range v.entries.Snapshot().All() {
+		now := v.loader.Snapshot()
+		defer now.Release()
+		for kb, vb := range now.All(err) {
 			k, e := v.d.key.Decode(bytes.Clone(kb)) // a decoder may keep it
 			var row V
 			if e == nil {
@@ -163,8 +182,16 @@ func (v *View[K, V]) All(err *error) iter.Seq2[K, V] {
 	}
 }
 
-// Len is the number of rows, Size the bytes of their keys and values.
-func (v *View[K, V]) Len() int64 { return v.entries.Snapshot().Len() }
+// Len is the number of rows, Size the bytes of their keys and values. Of a table on disk both are estimates.
+func (v *View[K, V]) Len() int64 {
+	now := v.loader.Snapshot()
+	defer now.Release()
+	return now.Len()
+}
 
 // Size is explained at Len.
-func (v *View[K, V]) Size() int64 { return v.entries.Snapshot().Size() }
+func (v *View[K, V]) Size() int64 {
+	now := v.loader.Snapshot()
+	defer now.Release()
+	return now.Size()
+}

@@ -83,9 +83,9 @@ func (e *env) Lookups(table string) (ops.Lookups, error) {
 // rows is a table.
 type rows map[string][]byte
 
-func (r rows) Get(key []byte) ([]byte, bool) {
+func (r rows) Get(key []byte) ([]byte, bool, error) {
 	value, ok := r[string(key)]
-	return value, ok
+	return value, ok, nil
 }
 
 func (e *env) Asker(name string, concurrency int) *ops.Asker {

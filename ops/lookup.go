@@ -4,8 +4,8 @@ import "github.com/wickerwork/wicker/codec"
 
 // Lookups is a global table as one task sees it: it stays the same for a batch of records. It belongs to the task's goroutine.
 type Lookups interface {
-	// Get returns the value of a key, false if the table has none. The value is the caller's to keep.
-	Get(key []byte) ([]byte, bool)
+	// Get returns the value of a key, false if the table has none. The value is the caller's to keep. An error is of a table on disk.
+	Get(key []byte) ([]byte, bool, error)
 }
 
 // LookupOp joins each record with the row that a global table has for a key taken from it.
@@ -51,7 +51,10 @@ func (o LookupOp[K, V, TK, TV, V2]) Wire(site *Site, down Emit[K, V2]) (Emit[K, 
 		if kb != nil { // the null key has no row
 			kbuf = kb
 			var value []byte
-			if value, found = table.Get(kb); found {
+			if value, found, err = table.Get(kb); err != nil {
+				return err
+			}
+			if found {
 				if row, err = o.Value.Decode(value); err != nil {
 					return &DecodeError{Part: "value of table " + o.Table, Err: err}
 				}

@@ -37,6 +37,12 @@ func (p *Plan) Describe() string {
 		if t.Substitutes {
 			w.WriteString(", on invalid values substitutes")
 		}
+		if t.Disk {
+			w.WriteString(", on disk")
+		}
+		if t.Version != "" {
+			fmt.Fprintf(&w, ", version %q", t.Version)
+		}
 		if by := p.fills(t); len(by) > 0 {
 			fmt.Fprintf(&w, ", filled by sub-topology %s of this plan: if its keys grow with the data, it outgrows every process; then use Rekey and Memo", strings.Join(by, " and "))
 		}

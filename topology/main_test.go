@@ -207,7 +207,7 @@ var features = map[string]func(b *topology.Builder){
 		at, two := func(k, _ string) string { return k }, func(v, row string) string { return v + row }
 		kept := globaltable.New("kept", codec.String, codec.String)
 		skips := globaltable.New("skips", codec.String, codec.String).Topics("one", "two").SkipInvalid().
-			Enrich(func(_, v string) (string, error) { return v, nil })
+			Enrich(func(_, v string) (string, error) { return v, nil }).OnDisk("2")
 		s := b.From(ops.Source(text("in"))).Lookup(kept, at, two).
 			LeftLookup(skips, at, func(v, row string, _ bool) string { return v + row }, ops.Name("l")).Lookup(kept, at, two)
 		s.To(ops.Sink(text("kept")))

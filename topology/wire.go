@@ -86,7 +86,7 @@ func (*dryEnv) Remember(string, int) (func(key, value []byte) error, error) {
 
 type dryTable struct{}
 
-func (dryTable) Get([]byte) ([]byte, bool) { return nil, false }
+func (dryTable) Get([]byte) ([]byte, bool, error) { return nil, false, nil }
 
 type dryStore struct{}
 

@@ -70,7 +70,7 @@ func (e *env) Lookups(table string) (ops.Lookups, error) {
 }
 
 // Get implements ops.Lookups.
-func (e *env) Get([]byte) ([]byte, bool) { return nil, false }
+func (e *env) Get([]byte) ([]byte, bool, error) { return nil, false, nil }
 
 func (e *env) Asker(_ string, n int) *ops.Asker { return ops.NewAsker(n) }
 
