@@ -13,6 +13,8 @@ type bridge struct {
 	rows  map[string]remembered
 	// order are the keys in the order in which they were written, some of which have been written again, or are gone.
 	order []written
+	// changes counts what has come and gone.
+	changes int64
 	// next numbers the writes, open is the first of the open transaction's.
 	next, open int64
 	// committed are transactions that the table may not have read, the oldest first.
@@ -38,6 +40,7 @@ type bridged struct {
 
 // write remembers a row.
 func (b *bridge) write(key string, row []byte) {
+	b.changes++
 	b.rows[key] = remembered{row, b.next}
 	b.order = append(b.order, written{key, b.next})
 	b.next++
@@ -48,6 +51,7 @@ func (b *bridge) write(key string, row []byte) {
 
 // forget drops the oldest row.
 func (b *bridge) forget() {
+	b.changes++
 	w := b.order[0]
 	b.order[0] = written{}
 	b.order = b.order[1:]

@@ -20,10 +20,10 @@ import (
 )
 
 // remembering is a plan that writes the last value of each key to a global table, and puts out what the table had for it.
-func remembering(t *testing.T, app, in, out, rows string, opts ...ops.Option) *topology.Plan {
+func remembering(t *testing.T, app, in, out, rows string, cache int, opts ...ops.Option) *topology.Plan {
 	t.Helper()
 	text := codec.String
-	table := globaltable.New(rows, text, codec.Nullable(text))
+	table := globaltable.New(rows, text, codec.Nullable(text)).CacheRows(cache)
 	s := topology.New(app).From(ops.Source(ops.NewTopic(in, text, codec.Nullable(text)), anywhere)).
 		LeftLookup(table, func(k string, _ *string) string { return k }, func(v, row *string, ok bool) [2]*string { return [2]*string{v, row} })
 	s.MapValues(func(v [2]*string) *string { return v[0] }).ToTable(table, opts...)
@@ -41,8 +41,9 @@ func remembering(t *testing.T, app, in, out, rows string, opts ...ops.Option) *t
 // CF-20: a topology maintains a table through its topic, as any writer does: its rows are seen when they come back. With Remember a task sees its own
 // at once, the latest n, deletions too, until they have come back; then the table counts alone.
 func TestCF20MaintainedTables(t *testing.T) {
-	for _, most := range []int{0, 2, 100} {
-		t.Run(fmt.Sprint(most), func(t *testing.T) {
+	for _, n := range [][2]int{{0, 0}, {2, 0}, {100, 0}, {0, 3}, {2, 3}, {100, 3}} {
+		most, cache := n[0], n[1]
+		t.Run(fmt.Sprintf("remember=%d,cache=%d", most, cache), func(t *testing.T) {
 			onBench(t, 1, func(t *testing.T, b *bench) {
 				b.create("rows", 1, nil)
 				var opts []ops.Option
@@ -50,7 +51,7 @@ func TestCF20MaintainedTables(t *testing.T) {
 					opts = append(opts, ops.Remember(most))
 				}
 				b.put(0, "a", "1", "a", "2", "b", "1", "c", "1", "a", "3", "a", "null", "a", "4", "b", "2")
-				s := b.run(remembering(t, "app", "in", "out", "rows", opts...), memlog.Faults{}).idle()
+				s := b.run(remembering(t, "app", "in", "out", "rows", cache, opts...), memlog.Faults{}).idle()
 				want := map[int][]string{
 					0:   {"a=none", "a=none", "b=none", "c=none", "a=none", "a=none", "a=none", "b=none"},
 					2:   {"a=none", "a=1", "b=none", "c=none", "a=none", "a=3", "a=none", "b=none"},
@@ -81,7 +82,7 @@ func TestRememberedRowsGoWithTheirTransaction(t *testing.T) {
 			return nil
 		}}
 		b.put(0, "a", "1", "a", "2")
-		b.run(remembering(t, "app", "in", "out", "rows", ops.Remember(10)), refuse).idle().drain()
+		b.run(remembering(t, "app", "in", "out", "rows", 10, ops.Remember(10)), refuse).idle().drain()
 		require.Equal(t, []string{"a=none", "a=1"}, b.texts("out", 0))
 		require.EqualValues(t, 3, commits.Load())
 	})
@@ -93,14 +94,14 @@ func TestCF20MaintainedTablesOnKafka(t *testing.T) {
 		r := newRig(t, b, 1)
 		rows := r.app + "-rows"
 		require.NoError(t, r.c.CreateTopic(t.Context(), rows, 2, map[string]string{"cleanup.policy": "compact"}))
-		plan := remembering(t, r.app, r.in, r.out, rows, ops.Remember(10))
+		plan := remembering(t, r.app, r.in, r.out, rows, 0, ops.Remember(10))
 		r.put("a", "1", "a", "2", "b", "1")
 		i := launch(t, b, plan)
 		r.settle(i)
 		require.Equal(t, []string{"a=none", "a=1", "b=none"}, pairs(r.read(r.out)))
 		i.await("the rows", func() bool { return i.app.Stats().Tables[rows].Rows == 2 })
 		i.drain()
-		i = launch(t, b, remembering(t, r.app, r.in, r.out, rows))
+		i = launch(t, b, remembering(t, r.app, r.in, r.out, rows, 0))
 		r.put("a", "3", "b", "2")
 		r.settle(i)
 		require.Equal(t, []string{"a=2", "b=1"}, pairs(r.read(r.out))[3:])

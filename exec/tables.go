@@ -60,6 +60,14 @@ func (l *lookups) release() {
 	l.now = globaltable.Snapshot{}
 }
 
+// Version implements ops.Lookups. Both parts only grow.
+func (l *lookups) Version() int64 {
+	if l.bridge != nil {
+		return l.now.Version() + l.bridge.changes
+	}
+	return l.now.Version()
+}
+
 // Get implements ops.Lookups.
 func (l *lookups) Get(key []byte) ([]byte, bool, error) {
 	if l.bridge != nil {

@@ -23,10 +23,11 @@ import (
 
 var benchTable = globaltable.New("table", codec.String, codec.String)
 
-// homes runs a test with the table in memory and on disk (G7).
+// homes runs a test with the table in memory, on disk (G7), and with a cache of rows.
 func homes(t *testing.T, f func(t *testing.T, table globaltable.Table[string, string])) {
 	t.Run("memory", func(t *testing.T) { f(t, benchTable) })
 	t.Run("disk", func(t *testing.T) { f(t, benchTable.OnDisk("")) })
+	t.Run("cached", func(t *testing.T) { f(t, benchTable.CacheRows(3)) })
 }
 
 // looking is a plan that joins each record with the row of its value.

@@ -19,6 +19,7 @@ type disk struct {
 	batch  kvstore.Batch
 	// reached are the positions that the store has not been told of.
 	reached map[string]int64
+	version int64
 	at      atomic.Pointer[held]
 }
 
@@ -26,7 +27,9 @@ type disk struct {
 type held struct {
 	snap  kvstore.Snapshot
 	stats kvstore.Stats
-	users atomic.Int32
+	// version is how many were taken.
+	version int64
+	users   atomic.Int32
 }
 
 // position returns how far the store's rows go in a partition.
@@ -84,7 +87,8 @@ func (d *disk) publish() error {
 	if err != nil {
 		return err
 	}
-	h := &held{snap: snap}
+	d.version++
+	h := &held{snap: snap, version: d.version}
 	h.users.Store(1)
 	if h.stats, err = d.store.Stats(); err != nil {
 		return err

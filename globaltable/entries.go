@@ -23,8 +23,8 @@ type Entries struct {
 	arena  *arena
 	shards [shards]shard
 	// rows and data are as in root, but of now.
-	rows, data int64
-	at         atomic.Pointer[root]
+	rows, data, version int64
+	at                  atomic.Pointer[root]
 }
 
 const (
@@ -151,7 +151,8 @@ func (e *Entries) renew(s *shard, change func(key, value []byte) ([]byte, error)
 
 // Publish makes what was written visible to snapshots taken from now on.
 func (e *Entries) Publish() {
-	r := &root{rows: e.rows, data: e.data}
+	e.version++
+	r := &root{rows: e.rows, data: e.data, version: e.version}
 	for i := range e.shards {
 		if s := &e.shards[i]; s.slots > 0 {
 			r.views[i] = view{s.log, *s.log.index.Load(), *s.log.blocks.Load(), uint32(min(s.log.end(), math.MaxUint32))}

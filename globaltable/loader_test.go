@@ -306,6 +306,7 @@ func TestTablesThatAreNone(t *testing.T) {
 		"has no topics":               tiers.Topics(),
 		"the table has topic a twice": tiers.Topics("a", "b", "a"),
 		"has no name: it":             Table[string, tier]{}.SkipInvalid(),
+		"CacheRows (-1) must be >= 0": tiers.CacheRows(-1),
 		"OnDisk needs a version":      tiers.Enrich(func(_ string, v tier) (tier, error) { return v, nil }).OnDisk(""),
 		"makes its rows by Enrich or": tiers.OnDisk("").SubstituteInvalid(func(InvalidRecord) (v tier, _ bool) { return v, false }),
 	} {

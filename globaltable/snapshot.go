@@ -26,8 +26,8 @@ func (s Snapshot) Release() {
 // root is what a snapshot sees.
 type root struct {
 	views [shards]view
-	// rows is the number of rows, data the bytes of their keys and values.
-	rows, data int64
+	// rows is the number of rows, data the bytes of their keys and values, version how many were published.
+	rows, data, version int64
 }
 
 // view is a shard as a snapshot sees it: how long its log was, with the index and the blocks that it had. Both may lead to rows that came
@@ -37,6 +37,17 @@ type view struct {
 	index  []uint64
 	blocks [][]byte
 	end    uint32
+}
+
+// Version tells snapshots of a table apart: a later one has the same number only if it has the same rows.
+func (s Snapshot) Version() int64 {
+	switch {
+	case s.disk != nil:
+		return s.disk.version
+	case s.r != nil:
+		return s.r.version
+	}
+	return 0
 }
 
 // Get appends a key's value to dst and returns it, false if the table has none. With a nil dst the value is the caller's to keep,

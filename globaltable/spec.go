@@ -20,6 +20,8 @@ type Spec struct {
 	Enriched bool
 	// Skip says that records which cannot be decoded are passed over, Substitutes that values which cannot are replaced.
 	Skip, Substitutes bool
+	// Cache is how many decoded rows a task may keep.
+	Cache int
 	// Disk says that the rows are kept in a store, Version what names the functions that make them.
 	Disk    bool
 	Version string
@@ -40,7 +42,7 @@ func (t Table[K, V]) Spec() (*Spec, error) {
 		return nil, err
 	}
 	s := &Spec{Name: d.name, Topics: d.topics, KeyCodec: codec.Describe(d.key), ValueCodec: codec.Describe(d.value), Enriched: d.enrich != nil, Skip: d.skip,
-		Disk: d.disk, Version: d.version, definition: d, object: codec.IsObject(d.value)}
+		Cache: d.cache, Disk: d.disk, Version: d.version, definition: d, object: codec.IsObject(d.value)}
 	s.key = func(b []byte) error {
 		_, err := d.key.Decode(b)
 		return err
@@ -100,6 +102,8 @@ func (t Table[K, V]) check() error {
 		return errors.New("the table's value codec is nil")
 	case len(d.topics) == 0:
 		return errors.New("the table has no topics: Topics needs at least one")
+	case d.cache < 0:
+		return fmt.Errorf("CacheRows (%d) must be >= 0", d.cache)
 	case d.disk && d.version == "" && (d.enrich != nil || d.instead != nil):
 		return errors.New("the table is on disk and makes its rows by Enrich or SubstituteInvalid: OnDisk needs a version, which names what these functions do")
 	}

@@ -24,6 +24,8 @@ type definition[K, V any] struct {
 	skip   bool
 	// instead is SubstituteInvalid's, nil without.
 	instead func(InvalidRecord) (V, bool)
+	// cache is CacheRows'.
+	cache int
 	// disk and version are OnDisk's.
 	disk    bool
 	version string
@@ -92,6 +94,13 @@ func (t Table[K, V]) SubstituteInvalid(f func(InvalidRecord) (V, bool)) Table[K,
 // Of a table on disk Enrich is called for each record that is read, at the start too; there an error counts if the record is its key's last one.
 func (t Table[K, V]) OnDisk(version string) Table[K, V] {
 	return t.with(func(d *definition[K, V]) { d.disk, d.version = true, version })
+}
+
+// CacheRows has each task keep up to so many of the rows that it has looked up, as values: a key that is looked up again while the table has not changed costs no
+// lookup and no decoding. That is for tables that change seldom, with codecs that take long, or on disk. The lookups of a task then share values: functions must not change what these
+// refer to. 0, the default, keeps none.
+func (t Table[K, V]) CacheRows(n int) Table[K, V] {
+	return t.with(func(d *definition[K, V]) { d.cache = n })
 }
 
 // Name returns the table's name, "" of the zero Table.

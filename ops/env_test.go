@@ -21,7 +21,7 @@ type env struct {
 	gates    []*ops.Gate
 	counters map[string]*ops.Counter
 	askers   map[string]*ops.Asker
-	tables   map[string]rows
+	tables   map[string]ops.Lookups
 	fail     error // what stores and outputs answer, if set
 }
 
@@ -87,6 +87,8 @@ func (r rows) Get(key []byte) ([]byte, bool, error) {
 	value, ok := r[string(key)]
 	return value, ok, nil
 }
+
+func (r rows) Version() int64 { return int64(len(r)) }
 
 func (e *env) Asker(name string, concurrency int) *ops.Asker {
 	if e.askers[name] == nil {

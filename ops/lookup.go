@@ -6,6 +6,8 @@ import "github.com/wickerwork/wicker/codec"
 type Lookups interface {
 	// Get returns the value of a key, false if the table has none. The value is the caller's to keep. An error is of a table on disk.
 	Get(key []byte) ([]byte, bool, error)
+	// Version is another number when Get may answer otherwise than it has.
+	Version() int64
 }
 
 // LookupOp joins each record with the row that a global table has for a key taken from it.
@@ -15,6 +17,8 @@ type LookupOp[K, V, TK, TV, V2 any] struct {
 	Table string
 	Key   codec.Codec[TK]
 	Value codec.Codec[TV]
+	// Cache is how many decoded rows are kept while the table does not change.
+	Cache int
 	// At takes the key to look up from a record.
 	At func(K, V) TK
 	// Join joins a record with the row, which is TV's zero value if the table has none.
@@ -40,6 +44,7 @@ func (o LookupOp[K, V, TK, TV, V2]) Wire(site *Site, down Emit[K, V2]) (Emit[K, 
 	}
 	m, at, missed := site.Meta(), site.At, site.Counter(site.At, CountMissed)
 	kbuf := make([]byte, 0, 64) // non-nil: a nil result means null
+	cache := &rowCache[TV]{table: table, name: o.Table, codec: o.Value, most: o.Cache}
 	return func(k K, v V) error {
 		m.At = at
 		kb, err := o.Key.Append(kbuf[:0], o.At(k, v))
@@ -50,14 +55,8 @@ func (o LookupOp[K, V, TK, TV, V2]) Wire(site *Site, down Emit[K, V2]) (Emit[K, 
 		found := false
 		if kb != nil { // the null key has no row
 			kbuf = kb
-			var value []byte
-			if value, found, err = table.Get(kb); err != nil {
+			if row, found, err = cache.get(kb); err != nil {
 				return err
-			}
-			if found {
-				if row, err = o.Value.Decode(value); err != nil {
-					return &DecodeError{Part: "value of table " + o.Table, Err: err}
-				}
 			}
 		}
 		if !found {

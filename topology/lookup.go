@@ -34,7 +34,7 @@ func (s Stream[K, V]) lookup[TK, TV, V2 any](kind string, table globaltable.Tabl
 	if err != nil {
 		n.fail("%w", err)
 	} else {
-		n.table = spec
+		n.table, op.Cache = spec, spec.Cache
 		for _, topic := range spec.Topics {
 			n.topic(topic)
 		}

@@ -88,6 +88,8 @@ type dryTable struct{}
 
 func (dryTable) Get([]byte) ([]byte, bool, error) { return nil, false, nil }
 
+func (dryTable) Version() int64 { return 0 }
+
 type dryStore struct{}
 
 func (dryStore) Get([]byte) ([]byte, error) { return nil, nil }

@@ -72,6 +72,8 @@ func (e *env) Lookups(table string) (ops.Lookups, error) {
 // Get implements ops.Lookups.
 func (e *env) Get([]byte) ([]byte, bool, error) { return nil, false, nil }
 
+func (e *env) Version() int64 { return 0 }
+
 func (e *env) Asker(_ string, n int) *ops.Asker { return ops.NewAsker(n) }
 
 type nowhere struct{}
