@@ -201,9 +201,15 @@ func (t *table) sync(ctx context.Context, tps []commitlog.TopicPartition) error 
 		if now.Before(s.next) {
 			return nil
 		}
-		ends, err := t.app.log.EndOffsets(ctx, tps, commitlog.ReadCommitted)
-		if err != nil {
-			return fmt.Errorf("table %s: %w", t.spec.Name, err)
+		asking, cancel := context.WithTimeout(ctx, checkTimeout)
+		ends, err := t.app.log.EndOffsets(asking, tps, commitlog.ReadCommitted)
+		cancel()
+		if err != nil { // the table can be followed all the same, or its reader says why not
+			if ctx.Err() == nil {
+				t.app.cfg.Logger.Info("where the table's topics end is not known", "table", t.spec.Name, "error", err.Error())
+			}
+			s.next = now.Add(checkInterval)
+			return nil
 		}
 		s.at, s.ends = now, ends
 	}

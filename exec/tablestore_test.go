@@ -1,9 +1,12 @@
 package exec_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -166,21 +169,32 @@ func TestG7ATableIsReadAnew(t *testing.T) {
 // other is a codec of another name.
 type other struct{ codec.Codec[string] }
 
-// A table with little to read notes within the hour how far it is, so that after a crash it is young enough to go on (pain 20), also when it has run for days.
+// A table with little to read notes within the hour how far it is, so that after a crash it is young enough to go on (pain 20), also when it has run for days, and brokers
+// have not answered for hours.
 func TestG7AQuietTableStaysYoung(t *testing.T) {
 	onBench(t, 1, func(t *testing.T, b *bench) {
 		b.create("table", 1, nil)
 		table := benchTable.OnDisk("")
 		d := newDisk(t)
 		engine := &lossyEngine{&diskEngine{disk: d}}
-		s := b.run(b.looking(table, true), memlog.Faults{}, func(c *exec.Config) { c.State = engine }).idle()
+		var silent atomic.Bool
+		faults := memlog.Faults{Admin: func(_ context.Context, method string) error {
+			if method == "EndOffsets" && silent.Load() {
+				return errors.New("no answer")
+			}
+			return nil
+		}}
+		var first lines
+		s := b.run(b.looking(table, true), faults, func(c *exec.Config) { c.State = engine }, logTo(&first, slog.LevelInfo)).idle()
 		want := map[string]string{}
 		for i := range 300 { // 50 hours
 			key, value := fmt.Sprint("r", i%20), fmt.Sprint("v", i)
 			b.putTo("table", 0, key, value)
 			want[key] = value
+			silent.Store(i > 100 && i < 150)
 			time.Sleep(10 * time.Minute)
 		}
+		require.Contains(t, first.text(), `msg="where the table's topics end is not known" table=table error="no answer"`)
 		engine.dead.Store(true)
 		s.log.Close()
 		s.cancel()
