@@ -134,6 +134,32 @@ func TestE4ATableThatMissedDeletionsIsReadAnew(t *testing.T) {
 	}
 }
 
+// A codec that panics while a table is restored from its topic ends the run with the partition and the offset.
+func TestACodecThatPanicsWhileATableIsRestored(t *testing.T) {
+	onBench(t, 1, func(t *testing.T, b *bench) {
+		b.create("rows", 1, map[string]string{"cleanup.policy": "compact"})
+		panics := false
+		text := deadlyCodec{codec.String, func(v string) {
+			if panics && v == "secret" {
+				panic("top secret")
+			}
+		}}
+		tb := topology.New("app")
+		rows := tb.Table("rows", ops.Source(ops.NewTopic("rows", codec.String, text), anywhere))
+		tb.From(ops.Source(benchIn, anywhere)).LeftJoin(rows, func(v, row string, ok bool) string { return v + row }).To(ops.Sink(benchOut))
+		plan, err := tb.Build()
+		require.NoError(t, err)
+		b.putTo("rows", 0, "k", "1", "k", "secret")
+		s := b.run(plan, memlog.Faults{}).idle()
+		s.drain()
+		panics = true
+		var pe *ops.PanicError
+		err = <-b.run(plan, memlog.Faults{}).end
+		require.ErrorAs(t, err, &pe)
+		require.ErrorContains(t, err, "restore rows/0: offset 1: panic: a value of type string")
+	})
+}
+
 // Deleted offsets of a table's topic are no loss: its records are processed again, into the same rows. Those of the stream beside it are told of as ever, since the
 // group's other offsets are there.
 func TestATableWithoutOffsetsBeginsAnew(t *testing.T) {

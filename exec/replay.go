@@ -7,6 +7,7 @@ import (
 
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/kvstore"
+	"github.com/wickerwork/wicker/ops"
 )
 
 const (
@@ -153,7 +154,7 @@ func (r *replay) read(reader commitlog.Reader) error {
 }
 
 // take gives a chunk's records to the engine.
-func (r *replay) take(c *commitlog.Chunk) error {
+func (r *replay) take(c *commitlog.Chunk) (err error) {
 	tp := c.TopicPartition
 	at, ok := r.positions[tp]
 	if !ok {
@@ -166,6 +167,11 @@ func (r *replay) take(c *commitlog.Chunk) error {
 	var cur commitlog.Cursor
 	var rec commitlog.Record
 	cur.Reset(c)
+	defer func() {
+		if thrown := recover(); thrown != nil { // of a codec, in Valid
+			err = fmt.Errorf("restore %s: offset %d: %w", tp, rec.Offset, ops.Panicked(thrown))
+		}
+	}()
 	for cur.Next(&rec) {
 		if st.spec.Source && (rec.Offset >= r.view.ends[tp] || !st.spec.Valid(rec.Key, rec.Value)) {
 			continue // it was not processed yet, or not into a row

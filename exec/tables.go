@@ -12,6 +12,7 @@ import (
 	"github.com/wickerwork/wicker/exec/commitlog"
 	"github.com/wickerwork/wicker/globaltable"
 	"github.com/wickerwork/wicker/kvstore"
+	"github.com/wickerwork/wicker/ops"
 )
 
 // largeTable is the bytes of rows from which on it is worth a collection to give back what reading them has left.
@@ -118,7 +119,9 @@ func (a *App) openTables(ctx context.Context) (running context.Context, stop fun
 		following.Go(func() {
 			booted := sync.OnceFunc(booting.Done)
 			defer booted()
-			fail(t.read(running, booted))
+			err := fmt.Errorf("table %s: %w", t.spec.Name, ops.ErrExited) // unless read returns
+			defer func() { fail(err) }()
+			err = t.read(running, booted)
 		})
 	}
 	booting.Wait()

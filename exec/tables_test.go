@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -280,4 +281,63 @@ func TestATableOfAnotherPlan(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, view.Ready(ctx), context.Canceled)
 	require.True(t, strings.HasPrefix(fmt.Sprint(view.Len()), "0"))
+}
+
+// deadlyCodec calls die with each string that it decodes.
+type deadlyCodec struct {
+	codec.Codec[string]
+	die func(string)
+}
+
+func (c deadlyCodec) Decode(b []byte) (string, error) {
+	v, err := c.Codec.Decode(b)
+	c.die(v)
+	return v, err
+}
+
+// A table's functions, and its codecs, that panic or end their goroutine end the run with the record's coordinates, before the group is joined or later, and
+// never leave a table that is read in part for one that is read. They used to end the process, or to be missed.
+func TestTablesFunctionsThatDoNotReturn(t *testing.T) {
+	for name, die := range map[string]func(){"panic": func() { panic("top secret") }, "exit": runtime.Goexit} {
+		deadly := func(v string) {
+			if v == "bad" {
+				die()
+			}
+		}
+		enriched := benchTable.Enrich(func(_, v string) (string, error) {
+			deadly(v)
+			return v, nil
+		})
+		decoded := deadlyCodec{codec.String, deadly}
+		for at, table := range map[string]globaltable.Table[string, string]{
+			"enrich": enriched, "enrich on disk": enriched.OnDisk("1"), "codec": globaltable.New("table", codec.String, decoded).SkipInvalid(),
+		} {
+			check := func(t *testing.T, err error) {
+				t.Helper()
+				if name == "exit" {
+					require.ErrorIs(t, err, ops.ErrExited)
+					require.ErrorContains(t, err, "table table: ")
+					return
+				}
+				var pe *ops.PanicError
+				require.ErrorAs(t, err, &pe)
+				require.Regexp(t, `table table: topic table partition 0 offset 1: function: panic: a value of type string \(\S*TestTablesFunctionsThatDoNotReturn\S* tables_test.go:`, err.Error())
+				require.NotContains(t, err.Error(), "SkipInvalid")
+			}
+			t.Run(name+" "+at, func(t *testing.T) {
+				onBench(t, 1, func(t *testing.T, b *bench) {
+					b.create("table", 1, nil)
+					b.putTo("table", 0, "k", "good", "k", "bad")
+					check(t, <-b.run(b.looking(table, true), memlog.Faults{OpenMember: func(context.Context, commitlog.MemberConfig) error { panic("it joins") }}).end)
+				})
+				onBench(t, 1, func(t *testing.T, b *bench) {
+					b.create("table", 1, nil)
+					b.putTo("table", 0, "k", "good")
+					s := b.run(b.looking(table, true), memlog.Faults{}).idle()
+					b.putTo("table", 0, "k", "bad")
+					check(t, <-s.end)
+				})
+			})
+		}
+	}
 }

@@ -196,7 +196,7 @@ func TestG7WhatIsNotDealtWithIsMetAgain(t *testing.T) {
 		read(l, at)
 		err := l.Boot()
 		require.ErrorIs(t, err, no)
-		require.ErrorContains(t, err, "offset 2: value: enrich")
+		require.ErrorContains(t, err, "offset 2: function: enrich")
 	}
 	fails = false
 	l, at = start()

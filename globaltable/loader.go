@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+
+	"github.com/wickerwork/wicker/ops"
 )
 
 // Record is one record of a table's topics. Nil keys and values are null. The loader copies what it keeps.
@@ -15,20 +17,25 @@ type Record struct {
 	Key, Value []byte
 }
 
-// RecordError is a record of a table that cannot be read. It wraps the codec's error, or what Enrich returned.
+// RecordError is a record of a table that cannot be made into a row.
 type RecordError struct {
 	Table string
-	// Part is "key" or "value".
+	// Part is "key" or "value" if that cannot be decoded, and "function" if one that was given to the table failed or panicked.
 	Part      string
 	Topic     string
 	Partition int32
 	Offset    int64
-	Err       error
+	// Err is the codec's error, what the function returned, or an ops.PanicError.
+	Err error
 }
 
 // Error names table, part and coordinates, never the content.
 func (e *RecordError) Error() string {
-	return fmt.Sprintf("table %s: topic %s partition %d offset %d: %s: %v (SkipInvalid passes such records over)", e.Table, e.Topic, e.Partition, e.Offset, e.Part, e.Err)
+	text := fmt.Sprintf("table %s: topic %s partition %d offset %d: %s: %v", e.Table, e.Topic, e.Partition, e.Offset, e.Part, e.Err)
+	if e.Part == "function" {
+		return text
+	}
+	return text + " (SkipInvalid passes such records over)"
 }
 
 // Unwrap returns the cause.
@@ -101,7 +108,12 @@ func (l *Loader) Stats() Stats {
 }
 
 // Apply takes a record. It is seen by snapshots taken after the next Publish, or after Boot. After an error the loader is not to be used any more.
-func (l *Loader) Apply(r *Record) error {
+func (l *Loader) Apply(r *Record) (err error) {
+	defer func() {
+		if thrown := recover(); thrown != nil { // by a codec
+			err = l.panicked(r, thrown)
+		}
+	}()
 	l.stats.Read++
 	key := r.Key
 	if key == nil {
@@ -143,20 +155,34 @@ func (l *Loader) put(key []byte, r *Record) error {
 		l.buf = append(l.buf, r.Value...)
 		return l.entries.Put(key, l.buf)
 	}
-	value, err := l.spec.enrich(l.buf[:0], key, r.Value)
-	if err != nil {
-		e := l.errorOf(r, "value", err)
-		if l.booted {
-			return e
-		}
-		l.suspects[string(key)] = suspect{err: e, fatal: true}
+	value, fault := l.enrich(key, r)
+	switch {
+	case fault != nil && l.booted:
+		return fault
+	case fault != nil:
+		l.suspects[string(key)] = suspect{err: fault, fatal: true}
 		return nil
-	}
-	if value == nil {
+	case value == nil:
 		return l.remove(key)
 	}
-	l.buf = value
 	return l.set(key, value)
+}
+
+// enrich returns the row that is made of a record, nil for none, in the loader's buffer.
+func (l *Loader) enrich(key []byte, r *Record) (row []byte, fault *RecordError) {
+	defer func() {
+		if thrown := recover(); thrown != nil {
+			fault = l.panicked(r, thrown)
+		}
+	}()
+	row, err := l.spec.enrich(l.buf[:0], key, r.Value)
+	if err != nil {
+		return nil, l.errorOf(r, "function", err)
+	}
+	if row != nil {
+		l.buf = row
+	}
+	return row, nil
 }
 
 // set sets a row, remove takes one out.
@@ -203,15 +229,12 @@ func (l *Loader) Boot() error {
 	if l.spec.enrich != nil {
 		var at Record
 		err := l.entries.Rewrite(func(key, value []byte) ([]byte, error) {
-			value = l.placeOf(&at, value)
-			enriched, err := l.spec.enrich(l.buf[:0], key, value)
-			if err != nil {
-				return nil, l.errorOf(&at, "value", err)
+			at.Value = l.placeOf(&at, value)
+			row, fault := l.enrich(key, &at)
+			if fault != nil {
+				return nil, fault
 			}
-			if enriched != nil {
-				l.buf = enriched
-			}
-			return enriched, nil
+			return row, nil
 		})
 		if err != nil {
 			return err
@@ -260,16 +283,22 @@ func (l *Loader) errorOf(r *Record, part string, err error) *RecordError {
 	return &RecordError{l.spec.Name, part, r.Topic, r.Partition, r.Offset, err}
 }
 
+// panicked is the error for a function that has panicked when it was called for a record.
+func (l *Loader) panicked(r *Record, thrown any) *RecordError {
+	return l.errorOf(r, "function", ops.Panicked(thrown))
+}
+
 // substitute replaces the value of a record that cannot be decoded, if the table does that, and passes it over otherwise.
 func (l *Loader) substitute(key []byte, s suspect) error {
 	if l.spec.instead == nil {
 		return l.invalid(s.err)
 	}
 	e := s.err
-	value, ok, err := l.spec.instead(&InvalidRecord{e.Topic, e.Partition, e.Offset, key, s.value, e.Err})
+	r := &Record{e.Topic, e.Partition, e.Offset, key, s.value}
+	value, ok, fault := l.instead(r, e.Err)
 	switch {
-	case err != nil:
-		return &RecordError{e.Table, e.Part, e.Topic, e.Partition, e.Offset, err}
+	case fault != nil:
+		return fault
 	case !ok:
 		l.stats.Invalid++
 		return nil
@@ -278,7 +307,22 @@ func (l *Loader) substitute(key []byte, s suspect) error {
 	if l.spec.deletes(value) {
 		return l.remove(key)
 	}
-	return l.put(key, &Record{e.Topic, e.Partition, e.Offset, key, value})
+	r.Value = value
+	return l.put(key, r)
+}
+
+// instead returns a value in place of one that cannot be decoded, for which the codec has given err.
+func (l *Loader) instead(r *Record, cause error) (value []byte, ok bool, fault *RecordError) {
+	defer func() {
+		if thrown := recover(); thrown != nil {
+			fault = l.panicked(r, thrown)
+		}
+	}()
+	value, ok, err := l.spec.instead(&InvalidRecord{r.Topic, r.Partition, r.Offset, r.Key, r.Value, cause})
+	if err != nil {
+		return nil, false, l.errorOf(r, "function", err)
+	}
+	return value, ok, nil
 }
 
 // invalid is for a record that cannot be decoded.

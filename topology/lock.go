@@ -1,9 +1,9 @@
 package topology
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
+	"encoding/json/jsontext"
+	"encoding/json/v2"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,9 +17,9 @@ type Lock struct {
 	// App is the application's name.
 	App string `json:"app"`
 	// Stores are the states by durable name, Repartitions the repartition topics by their Rekeys' and Sources the topics that are read.
-	Stores       []LockedStore       `json:"stores,omitempty"`
-	Repartitions []LockedRepartition `json:"repartitions,omitempty"`
-	Sources      []LockedSource      `json:"sources,omitempty"`
+	Stores       []LockedStore       `json:"stores,omitzero"`
+	Repartitions []LockedRepartition `json:"repartitions,omitzero"`
+	Sources      []LockedSource      `json:"sources,omitzero"`
 }
 
 // LockedStore is a state: its topic, the operator's kind, and its codecs as codec.Describe has them.
@@ -35,7 +35,7 @@ type LockedStore struct {
 type LockedRepartition struct {
 	Name       string `json:"name"`
 	Topic      string `json:"topic"`
-	Partitions int    `json:"partitions,omitempty"`
+	Partitions int    `json:"partitions,omitzero"`
 	Key        string `json:"key"`
 	Value      string `json:"value"`
 }
@@ -44,7 +44,7 @@ type LockedRepartition struct {
 type LockedSource struct {
 	Topic       string `json:"topic"`
 	Key         string `json:"key"`
-	Partitioner string `json:"partitioner,omitempty"`
+	Partitioner string `json:"partitioner,omitzero"`
 }
 
 // Lock returns what of the plan lasts. It depends on the program alone, not on a cluster.
@@ -75,7 +75,7 @@ func (p *Plan) Lock() Lock {
 
 // Encode returns the lock as indented JSON with a line break at its end. Equal locks have equal encodings.
 func (l Lock) Encode() []byte {
-	b, err := json.MarshalIndent(l, "", "  ")
+	b, err := json.Marshal(l, jsontext.WithIndent("  "))
 	if err != nil { // there is nothing in it that cannot be encoded
 		return nil
 	}
@@ -85,13 +85,8 @@ func (l Lock) Encode() []byte {
 // ParseLock reads what Encode has written. An error says that it is something else, or of a later version.
 func ParseLock(b []byte) (Lock, error) {
 	var l Lock
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&l); err != nil {
+	if err := json.Unmarshal(b, &l, json.RejectUnknownMembers(true)); err != nil {
 		return Lock{}, fmt.Errorf("plan lock: %w", err)
-	}
-	if d.More() {
-		return Lock{}, errors.New("plan lock: there is something behind it")
 	}
 	if l.App == "" {
 		return Lock{}, errors.New("plan lock: it has no app")

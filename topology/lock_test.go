@@ -216,7 +216,7 @@ func TestAdoptIsChecked(t *testing.T) {
 
 // A lock that is none, or of a later version, is an error and not an empty one.
 func TestParseLockRefuses(t *testing.T) {
-	for _, text := range []string{"", "{}", "null", "[]", `{"app":"a"} {}`, `{"app":"a","windows":[]}`, `{"app":1}`} {
+	for _, text := range []string{"", "{}", "null", "[]", `{"app":"a"} {}`, `{"app":"a"}}`, `{"app":"a","app":"b"}`, `{"app":"a","windows":[]}`, `{"app":1}`} {
 		_, err := topology.ParseLock([]byte(text))
 		require.Error(t, err, text)
 		require.Contains(t, err.Error(), "plan lock: ")
