@@ -23,7 +23,7 @@ var directions = map[string][]string{
 	"kvstore/rocksdb":      {"kvstore", "kvstore/internal/..."},
 
 	"ops":         {"codec", "internal/frames"},
-	"globaltable": {"codec", "kvstore"},
+	"globaltable": {"codec", "kvstore", "ops"},
 	"topology":    {"codec", "ops", "globaltable", "internal/frames"},
 
 	"exec/commitlog":         {},
