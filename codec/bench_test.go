@@ -128,3 +128,19 @@ func bareAppends[T any](doc string) func(*testing.B) {
 		}
 	}
 }
+
+// BenchmarkCanonical: bytes of the document, spelled otherwise.
+func BenchmarkCanonical(b *testing.B) {
+	for name, doc := range map[string]string{"flight": flightJSON, "stats": statsJSON, "form": `{"a":1,"b":[1.5,"text",null],"c":{"d":true,"e":"é"}}`} {
+		b.Run(name, func(b *testing.B) {
+			src, dst := []byte(doc), make([]byte, 0, 4096)
+			b.SetBytes(int64(len(src)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := codec.AppendCanonical(dst, src); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -10,15 +10,21 @@
 //
 //	String    the UTF-8 text as it is, never quoted         "N14228"     4e 31 34 32 32 38
 //	Bytes     the bytes as they are
+//	Int16     2 bytes, big endian, two's complement         -2           ff fe
+//	Int32     4 bytes, big endian, two's complement         -2           ff ff ff fe
 //	Int64     8 bytes, big endian, two's complement         -2           ff ff ff ff ff ff ff fe
+//	Float32   4 bytes, big endian, IEEE 754                 1.5          3f c0 00 00
 //	Float64   8 bytes, big endian, IEEE 754                 1.5          3f f8 00 00 00 00 00 00
 //	Bool      1 byte, 0 or 1                                true         01
 //	Time      8 bytes, big endian, milliseconds since 1970  2024-01-01   00 00 01 8c c2 51 f4 00
 //	JSON      one document, without white space             {"count":1}
 //
 // All but Time are what the serializers of Kafka's Java clients write, so both read each other's topics.
-// [Nullable], [OmitZero] and [Limit] wrap another codec and change null or size only; [Default] picks the
-// codec of a type. What a type looks like on the wire does not change between versions of this package.
+// [LittleEndian] turns the byte order round, for programs that write a number's memory. [CanonicalJSON] has
+// one spelling for each document, which is what a key must have. [Nullable], [OmitZero] and [Limit] wrap
+// another codec and change null or size only; [Default] picks the codec of a type. What a type looks like on
+// the wire does not change between versions of this package; where the user's type must change,
+// [Versioned] writes which one it was and reads all of them.
 //
 // # Null
 //
@@ -64,6 +70,6 @@
 //
 // # What it is not
 //
-// There is no schema registry, no schema evolution and no coercion ("1" is no number). [Check] says before
-// the first record that JSON cannot carry a type; whether two programs agree on a type it cannot know.
+// There is no coercion ("1" is no number). [Check] says before the first record that JSON cannot carry a
+// type; whether two programs agree on a type it cannot know.
 package codec

@@ -30,6 +30,12 @@ var (
 	// string for an int64, a number out of range, NaN in JSON, a time out of range, or one that a
 	// method of the type such as UnmarshalJSON refused.
 	ErrType = errors.New("value does not fit")
+	// ErrForm: a document that is not in canonical form, see [CanonicalJSON].
+	ErrForm = errors.New("not in canonical form")
+	// ErrVersion: a stored version that the program does not know, or none, see [Versioned].
+	ErrVersion = errors.New("unknown version")
+	// ErrUpgrade: a function from one version to the next failed.
+	ErrUpgrade = errors.New("upgrade failed")
 	// ErrUnsupported: a Go type that the encoding cannot carry at all. See [Check].
 	ErrUnsupported = errors.New("type not supported")
 )
@@ -39,7 +45,8 @@ var (
 // name of an unknown member, and no error of a type's own UnmarshalJSON or UnmarshalText, as these like
 // to quote what they were given.
 type Error struct {
-	// Codec names the codec: "string", "bytes", "int64", "float64", "bool", "time", "json".
+	// Codec names the codec: "string", "bytes", "int16" to "int64", "float32", "float64", "bool", "time", "json",
+	// "canonical json", "record", "versioned"; of codecs in other packages, theirs.
 	Codec string
 	// Type is the Go type without packages, such as "Flight". Empty where Codec says it all.
 	Type string

@@ -3,6 +3,8 @@ package codec_test
 import (
 	"bytes"
 	jsonv1 "encoding/json"
+	"encoding/json/jsontext"
+	"encoding/json/v2"
 	"errors"
 	"regexp"
 	"strings"
@@ -28,7 +30,7 @@ var telling = regexp.MustCompile(`^codec: json document` +
 // causes are the closed set that an error wraps one of.
 var causes = []error{
 	codec.ErrNull, codec.ErrLength, codec.ErrSize, codec.ErrUTF8, codec.ErrBOM, codec.ErrSyntax, codec.ErrTrailing,
-	codec.ErrDuplicate, codec.ErrUnknownMember, codec.ErrType, codec.ErrUnsupported,
+	codec.ErrDuplicate, codec.ErrUnknownMember, codec.ErrType, codec.ErrForm, codec.ErrVersion, codec.ErrUpgrade, codec.ErrUnsupported,
 }
 
 func FuzzJSON(f *testing.F) {
@@ -106,6 +108,9 @@ func FuzzBinary(f *testing.F) {
 		copies(t, codec.Bytes, src, true)
 		copies(t, codec.Int64, src, len(src) == 8)
 		copies(t, codec.Float64, src, len(src) == 8)
+		copies(t, codec.Int16, src, len(src) == 2)
+		copies(t, codec.LittleEndian(codec.Int32), src, len(src) == 4)
+		copies(t, codec.Float32, src, len(src) == 4)
 		copies(t, codec.Time, src, len(src) == 8)
 		copies(t, codec.Bool, src, len(src) == 1 && src[0] <= 1)
 		copies(t, codec.Nullable(codec.String), src, utf8.Valid(src))
@@ -126,4 +131,59 @@ func copies[T any](t *testing.T, c codec.Codec[T], src []byte, valid bool) {
 	out, err := c.Append([]byte("dst"), v)
 	require.NoError(t, err)
 	require.Equal(t, "dst"+string(src), string(out))
+}
+
+// FuzzCanonical: a document has one form, which means the same, and is what CanonicalJSON reads.
+func FuzzCanonical(f *testing.F) {
+	for _, seed := range []string{
+		"", "1", "-0", "-0.0", "1e400", "1e-400", "1.50", `"\u00e9\/\n\u0000"`, `{"b":1,"a":[]}`, `{"\n":1,"!":2,"\"":3}`, "[[[[", "[1,2",
+		`{"a":{"c":1,"b":2},"":null}`, `"\ud83d\ude00"`, `"\ud800"`, "\xef\xbb\xbf1", `{"a":1,"\u0061":2}`, "123456789012345678901234567890",
+	} {
+		f.Add([]byte(seed))
+	}
+	form := codec.CanonicalJSON[jsontext.Value](codec.MaxBytes(-1))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		got, err := codec.AppendCanonical([]byte("dst"), src)
+		require.Equal(t, "dst", string(got[:3]))
+		if err != nil {
+			require.Len(t, got, 3)
+			require.True(t, !jsontext.Value(src).IsValid() || errors.Is(err, codec.ErrType), "refused: %q", src)
+			return
+		}
+		got = got[3:]
+		again, err := codec.AppendCanonical(nil, got)
+		require.NoError(t, err)
+		require.Equal(t, string(got), string(again))
+		var was, is any
+		if json.Unmarshal(src, &was) == nil { // which takes no integer of 400 digits
+			require.NoError(t, json.Unmarshal(got, &is))
+			require.Equal(t, was, is)
+		}
+		if string(got) != "null" {
+			_, err = form.Decode(got)
+			require.NoError(t, err)
+			_, err = form.Decode(src)
+			require.Equal(t, bytes.Equal(src, got), err == nil, "%v", err)
+		}
+	})
+}
+
+// FuzzVersioned: whatever a stored version claims, it is read or refused.
+func FuzzVersioned(f *testing.F) {
+	for _, seed := range []string{"", "\xfe", "\xfe\x01{\"sum\":7}", "\xfe\x02{}", "\xfe\x03", "{\"sum\":1}", "\xfe\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\xfe\x81\x00{}"} {
+		f.Add([]byte(seed))
+	}
+	c := codec.Unversioned(codec.JSON[totals1]()).Next(codec.JSON[totals1](), func(v totals1) (totals1, error) { return v, nil }).Next(codec.JSON[totals2](), toTotals2)
+	f.Fuzz(func(t *testing.T, src []byte) {
+		v, err := c.Decode(src)
+		if err != nil {
+			require.Zero(t, v)
+			return
+		}
+		out, err := c.Append([]byte("dst"), v)
+		require.NoError(t, err)
+		back, err := c.Decode(out[3:])
+		require.NoError(t, err)
+		require.Equal(t, v, back)
+	})
 }

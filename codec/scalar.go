@@ -10,9 +10,16 @@ import (
 // The codecs of single values. Each is an empty struct: comparable, free to copy, safe for concurrent
 // use.
 var (
+	// Int16 is 2 bytes, Int32 is 4 bytes, big endian, two's complement, as Java's ShortSerializer and
+	// IntegerSerializer write them. Null is an error.
+	Int16 Int16Codec
+	Int32 Int32Codec
 	// Int64 is 8 bytes, big endian, two's complement, as Java's LongSerializer writes it. Bytes order as
 	// numbers do only among numbers of one sign. Null is an error.
 	Int64 Int64Codec
+	// Float32 is 4 bytes, big endian, IEEE 754, as Java's FloatSerializer writes it. Every value survives, a
+	// signalling NaN as a quiet one. Null is an error.
+	Float32 Float32Codec
 	// Float64 is 8 bytes, big endian, IEEE 754, as Java's DoubleSerializer writes it. Every value
 	// survives, with its bits: -0, infinities, each NaN. Null is an error.
 	Float64 Float64Codec
@@ -26,6 +33,44 @@ var (
 	// error.
 	Time TimeCodec
 )
+
+// Int16Codec is the type of [Int16].
+type Int16Codec struct{}
+
+// Append implements [Codec]. The error is always nil.
+func (Int16Codec) Append(dst []byte, v int16) ([]byte, error) {
+	return binary.BigEndian.AppendUint16(dst, uint16(v)), nil
+}
+
+// Decode implements [Codec]. Errors are [ErrNull] and [ErrLength].
+func (Int16Codec) Decode(src []byte) (int16, error) {
+	if len(src) != 2 {
+		return 0, fixedError("int16", src, 2)
+	}
+	return int16(binary.BigEndian.Uint16(src)), nil
+}
+
+// Describe implements [Described].
+func (Int16Codec) Describe() string { return "int16" }
+
+// Int32Codec is the type of [Int32].
+type Int32Codec struct{}
+
+// Append implements [Codec]. The error is always nil.
+func (Int32Codec) Append(dst []byte, v int32) ([]byte, error) {
+	return binary.BigEndian.AppendUint32(dst, uint32(v)), nil
+}
+
+// Decode implements [Codec]. Errors are [ErrNull] and [ErrLength].
+func (Int32Codec) Decode(src []byte) (int32, error) {
+	if len(src) != 4 {
+		return 0, fixedError("int32", src, 4)
+	}
+	return int32(binary.BigEndian.Uint32(src)), nil
+}
+
+// Describe implements [Described].
+func (Int32Codec) Describe() string { return "int32" }
 
 // Int64Codec is the type of [Int64].
 type Int64Codec struct{}
@@ -45,6 +90,25 @@ func (Int64Codec) Decode(src []byte) (int64, error) {
 
 // Describe implements [Described].
 func (Int64Codec) Describe() string { return "int64" }
+
+// Float32Codec is the type of [Float32].
+type Float32Codec struct{}
+
+// Append implements [Codec]. The error is always nil.
+func (Float32Codec) Append(dst []byte, v float32) ([]byte, error) {
+	return binary.BigEndian.AppendUint32(dst, math.Float32bits(v)), nil
+}
+
+// Decode implements [Codec]. Errors are [ErrNull] and [ErrLength].
+func (Float32Codec) Decode(src []byte) (float32, error) {
+	if len(src) != 4 {
+		return 0, fixedError("float32", src, 4)
+	}
+	return math.Float32frombits(binary.BigEndian.Uint32(src)), nil
+}
+
+// Describe implements [Described].
+func (Float32Codec) Describe() string { return "float32" }
 
 // Float64Codec is the type of [Float64].
 type Float64Codec struct{}
