@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -26,16 +27,39 @@ func (g groupAdmin) close() {
 	}
 }
 
+// settled repeats a request while the group's coordinator is not there, as after the broker's start, for 30 s at most.
+func settled(ctx context.Context, request func() error) error {
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		err := request()
+		switch err {
+		case kerr.CoordinatorNotAvailable, kerr.CoordinatorLoadInProgress, kerr.NotCoordinator:
+		default:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(50 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
 func (g groupAdmin) describe(ctx context.Context, group string) (*kmsg.DescribeGroupsResponseGroup, error) {
 	req := kmsg.NewPtrDescribeGroupsRequest()
 	req.Groups = []string{group}
-	res, err := req.RequestWith(ctx, g.cl)
-	if err == nil && len(res.Groups) != 1 {
-		err = fmt.Errorf("%d groups in the answer", len(res.Groups))
-	}
-	if err == nil {
-		err = kerr.ErrorForCode(res.Groups[0].ErrorCode)
-	}
+	var res *kmsg.DescribeGroupsResponse
+	err := settled(ctx, func() (err error) {
+		if res, err = req.RequestWith(ctx, g.cl); err != nil {
+			return err
+		}
+		if len(res.Groups) != 1 {
+			return fmt.Errorf("%d groups in the answer", len(res.Groups))
+		}
+		return kerr.ErrorForCode(res.Groups[0].ErrorCode)
+	})
 	if err == kerr.GroupIDNotFound {
 		return &kmsg.DescribeGroupsResponseGroup{}, nil
 	}
@@ -83,10 +107,13 @@ func (g groupAdmin) vacate(ctx context.Context, group string) error {
 		lm.MemberID, lm.InstanceID = m.MemberID, m.InstanceID
 		req.Members = append(req.Members, lm)
 	}
-	res, err := req.RequestWith(ctx, g.cl)
-	if err == nil {
-		err = kerr.ErrorForCode(res.ErrorCode)
-	}
+	err = settled(ctx, func() error {
+		res, err := req.RequestWith(ctx, g.cl)
+		if err != nil {
+			return err
+		}
+		return kerr.ErrorForCode(res.ErrorCode)
+	})
 	if err != nil {
 		return fmt.Errorf("leave group %s: %w", group, err)
 	}
@@ -101,14 +128,18 @@ func (g groupAdmin) commit(ctx context.Context, group, topic string, offset int6
 	t.Topic, t.Partitions = topic, append(t.Partitions, p)
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.Generation, req.Topics = group, -1, append(req.Topics, t)
-	res, err := req.RequestWith(ctx, g.cl)
-	if err == nil {
+	err := settled(ctx, func() error {
+		res, err := req.RequestWith(ctx, g.cl)
+		if err != nil {
+			return err
+		}
 		for _, t := range res.Topics {
 			for _, p := range t.Partitions {
 				err = kerr.ErrorForCode(p.ErrorCode)
 			}
 		}
-	}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("commit offset of group %s: %w", group, err)
 	}

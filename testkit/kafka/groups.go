@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -24,16 +25,16 @@ type GroupMember struct {
 	ID, InstanceID, ClientID string
 }
 
-// Group describes a group. One that does not exist is Dead and has no members.
+// Group describes a group. One that does not exist is Dead and has no members. While its coordinator is not there, as after the
+// broker's start, it is asked again until ctx ends.
 func (c *Client) Group(ctx context.Context, name string) (Group, error) {
-	req := kmsg.NewPtrDescribeGroupsRequest()
-	req.Groups = []string{name}
-	res, err := req.RequestWith(ctx, c.kgo)
-	if err == nil && len(res.Groups) != 1 {
-		err = fmt.Errorf("%d answers", len(res.Groups))
-	}
-	if err == nil {
-		err = kerr.ErrorForCode(res.Groups[0].ErrorCode)
+	res, err := c.describeGroup(ctx, name)
+	for unsettled(err) && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+			res, err = c.describeGroup(ctx, name)
+		}
 	}
 	if errors.Is(err, kerr.GroupIDNotFound) {
 		return Group{State: "Dead"}, nil
@@ -41,8 +42,8 @@ func (c *Client) Group(ctx context.Context, name string) (Group, error) {
 	if err != nil {
 		return Group{}, fmt.Errorf("testkit/kafka: describe group %s: %w", name, err)
 	}
-	g := Group{State: res.Groups[0].State}
-	for _, m := range res.Groups[0].Members {
+	g := Group{State: res.State}
+	for _, m := range res.Members {
 		member := GroupMember{ID: m.MemberID, ClientID: m.ClientID}
 		if m.InstanceID != nil {
 			member.InstanceID = *m.InstanceID
@@ -50,6 +51,23 @@ func (c *Client) Group(ctx context.Context, name string) (Group, error) {
 		g.Members = append(g.Members, member)
 	}
 	return g, nil
+}
+
+func unsettled(err error) bool {
+	return errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.NotCoordinator)
+}
+
+func (c *Client) describeGroup(ctx context.Context, name string) (kmsg.DescribeGroupsResponseGroup, error) {
+	req := kmsg.NewPtrDescribeGroupsRequest()
+	req.Groups = []string{name}
+	res, err := req.RequestWith(ctx, c.kgo)
+	if err != nil {
+		return kmsg.DescribeGroupsResponseGroup{}, err
+	}
+	if len(res.Groups) != 1 {
+		return kmsg.DescribeGroupsResponseGroup{}, fmt.Errorf("%d answers", len(res.Groups))
+	}
+	return res.Groups[0], kerr.ErrorForCode(res.Groups[0].ErrorCode)
 }
 
 // Generations returns the generations that a group had whose members got their assignments, in order: one more
