@@ -1,6 +1,10 @@
 package codec_test
 
 import (
+	"fmt"
+	"strconv"
+	"strings"
+
 	"encoding/json/v2"
 	"testing"
 	"time"
@@ -131,13 +135,65 @@ func bareAppends[T any](doc string) func(*testing.B) {
 
 // BenchmarkCanonical: bytes of the document, spelled otherwise.
 func BenchmarkCanonical(b *testing.B) {
-	for name, doc := range map[string]string{"flight": flightJSON, "stats": statsJSON, "form": `{"a":1,"b":[1.5,"text",null],"c":{"d":true,"e":"é"}}`} {
+	for name, doc := range map[string]string{"flight": flightJSON, "stats": statsJSON, "form": `{"a":1,"b":[1.5,"text",null],"c":{"d":true,"e":"` + "\u00e9" + `"}}`} {
 		b.Run(name, func(b *testing.B) {
 			src, dst := []byte(doc), make([]byte, 0, 4096)
 			b.SetBytes(int64(len(src)))
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := codec.AppendCanonical(dst, src); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkRecord: reading and setting one field must not depend on how many others there are.
+func BenchmarkRecord(b *testing.B) {
+	count, name := codec.Attr("f3", codec.IntKind), codec.Attr("f5", codec.StringKind)
+	for _, fields := range []int{8, 80, 800} {
+		var doc strings.Builder
+		for i := range fields {
+			fmt.Fprintf(&doc, `,"f%d":%s`, i, []string{strconv.Itoa(i), `"a text"`}[btoi(i == 5)])
+		}
+		src := []byte("{" + doc.String()[1:] + "}")
+		r, err := codec.ParseRecord(src)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("decode-%d", fields), decodes(codec.Records, string(src)))
+		b.Run(fmt.Sprintf("get-%d", fields), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := count.Get(r); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := name.Get(r); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("set-%d", fields), func(b *testing.B) {
+			b.ReportAllocs()
+			r, n := r, int64(0)
+			for b.Loop() {
+				n++
+				if err := count.Set(&r, n); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("set-all-%d", fields), func(b *testing.B) {
+			attrs := make([]codec.Attribute[int64], fields)
+			for i := range attrs {
+				attrs[i] = codec.Attr("f"+strconv.Itoa(i), codec.IntKind)
+			}
+			b.ReportAllocs()
+			r, n := r, 0
+			for b.Loop() {
+				n++
+				if err := attrs[n%fields].Set(&r, 1); err != nil {
 					b.Fatal(err)
 				}
 			}

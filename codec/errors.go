@@ -32,6 +32,8 @@ var (
 	ErrType = errors.New("value does not fit")
 	// ErrForm: a document that is not in canonical form, see [CanonicalJSON].
 	ErrForm = errors.New("not in canonical form")
+	// ErrMissing: a field that a [Record] has not, or that is null, and must be there.
+	ErrMissing = errors.New("missing attribute")
 	// ErrVersion: a stored version that the program does not know, or none, see [Versioned].
 	ErrVersion = errors.New("unknown version")
 	// ErrUpgrade: a function from one version to the next failed.

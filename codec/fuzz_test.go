@@ -6,9 +6,11 @@ import (
 	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"errors"
+	"math/big"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -30,7 +32,7 @@ var telling = regexp.MustCompile(`^codec: json document` +
 // causes are the closed set that an error wraps one of.
 var causes = []error{
 	codec.ErrNull, codec.ErrLength, codec.ErrSize, codec.ErrUTF8, codec.ErrBOM, codec.ErrSyntax, codec.ErrTrailing,
-	codec.ErrDuplicate, codec.ErrUnknownMember, codec.ErrType, codec.ErrForm, codec.ErrVersion, codec.ErrUpgrade, codec.ErrUnsupported,
+	codec.ErrDuplicate, codec.ErrUnknownMember, codec.ErrType, codec.ErrForm, codec.ErrMissing, codec.ErrVersion, codec.ErrUpgrade, codec.ErrUnsupported,
 }
 
 func FuzzJSON(f *testing.F) {
@@ -186,4 +188,83 @@ func FuzzVersioned(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, v, back)
 	})
+}
+
+// FuzzRecord: a record keeps what it read, and every kind reads any field or refuses it; what is read is written and read again as
+// the same value.
+func FuzzRecord(f *testing.F) {
+	for _, seed := range []string{
+		"", "{}", ` {"a" : 1.50, "b":[1,2]} `, `{"\u0061":1,"b":{"c":[null,true,"x"]}}`, `{"a":1e400}`, `{"a":"2024-01-31T07:05:09.5+02:00"}`, `{"a":"AP8="}`,
+		`{"a":"2024-W05-3","b":"07:05"}`, `{"a":[["x",1]],"b":{"x":-0.0}}`, `{"a":"]}\"","b":[{}, [] ,"\\"]}`, `{"a":123456789012345678901234567890}`, "null", "[1]",
+		`{"a":1,"a":2}`, "{\"\xff\":1}", `{"a":"flenc:jwe:x"}`, `{"":{"":{"":[]}}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		r, err := codec.Records.Decode(src)
+		if err != nil {
+			var e *codec.Error
+			require.ErrorAs(t, err, &e)
+			require.Zero(t, r.Len())
+			return
+		}
+		if len(src) > 0 {
+			require.Equal(t, string(src), textOf(t, r))
+		}
+		var fields map[string]jsontext.Value
+		if len(src) > 0 {
+			require.NoError(t, json.Unmarshal(src, &fields))
+		}
+		require.Equal(t, len(fields), r.Len())
+		changed := r
+		for name, raw := range r.Fields() {
+			require.Equal(t, string(fields[name]), string(raw))
+			parsesAgain(t, codec.StringKind, raw, nil)
+			parsesAgain(t, codec.IntKind, raw, nil)
+			parsesAgain(t, codec.BigIntKind, raw, func(a, b *big.Int) bool { return a.Cmp(b) == 0 })
+			parsesAgain(t, codec.FloatKind, raw, nil)
+			parsesAgain(t, codec.BoolKind, raw, nil)
+			parsesAgain(t, codec.BytesKind, raw, nil)
+			parsesAgain(t, codec.DateKind, raw, nil)
+			parsesAgain(t, codec.TimeOfDayKind, raw, nil)
+			parsesAgain(t, codec.DateTimeKind, raw, time.Time.Equal)
+			parsesAgain(t, codec.RecordKind, raw, codec.Record.Equal)
+			parsesAgain(t, codec.AnyKind, raw, nil)
+			parsesAgain(t, codec.ListKind(codec.AnyKind), raw, nil)
+			parsesAgain(t, codec.SetKind(codec.StringKind), raw, nil)
+			parsesAgain(t, codec.DictKind(codec.ListKind(codec.FloatKind)), raw, nil)
+			parsesAgain(t, codec.PairKind(codec.StringKind, codec.IntKind), raw, nil)
+			require.NoError(t, changed.SetRaw(name, raw))
+		}
+		require.True(t, changed.Equal(r))
+		if len(fields) > 0 {
+			back, err := codec.ParseRecord([]byte(textOf(t, changed)))
+			require.NoError(t, err)
+			require.True(t, back.Equal(r))
+		}
+	})
+}
+
+func parsesAgain[T any](t *testing.T, kind codec.Kind[T], raw jsontext.Value, equal func(a, b T) bool) {
+	t.Helper()
+	v, err := kind.Parse(raw)
+	if err != nil {
+		require.Zero(t, v)
+		return
+	}
+	out, err := kind.Append([]byte("dst"), v)
+	if kind.Name() == "any" || kind.Name() == "list of any" {
+		if errors.Is(err, codec.ErrType) {
+			return // deeper than it writes
+		}
+	}
+	require.NoError(t, err)
+	require.True(t, jsontext.Value(out[3:]).IsValid())
+	back, err := kind.Parse(out[3:])
+	require.NoError(t, err)
+	if equal != nil {
+		require.True(t, equal(v, back), "%v and %v", v, back)
+		return
+	}
+	require.Equal(t, v, back)
 }
